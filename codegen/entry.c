@@ -359,14 +359,25 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
     DT_PUSH(e->plan->arena, e->plan->readers, record);
 }
 
-/* Records the inputs of entries that go on with a text, which the runtime writes. */
-static void plan_text_inputs(DtEmit *e, const DtEntryPoint *entry)
+/* The values that readers give to an input of "predict"; NULL: its name is of another entry. */
+static const DtInputRange *range_of(const DtTrainConfig *train, const char *name)
 {
-    const bool writes = entry->kind == DT_ENTRY_PREFILL || entry->kind == DT_ENTRY_DECODE;
-    for (uint32_t i = 0; writes && i < entry->func->ops.n; i++) {
-        const DtOp *op = entry->func->ops.at[i];
-        if (op->kind == DT_OP_INPUT && op->text[0] != '@')
-            plan_input(e, op->text, NULL);
+    const char *base = dt_entry_input(DT_ENTRY_PREDICT, name);
+    for (uint32_t r = 0; base && r < train->readers.n; r++)
+        for (uint32_t i = 0; i < train->readers.at[r].n_inputs; i++)
+            if (strcmp(train->readers.at[r].inputs[i], base) == 0)
+                return &train->readers.at[r].ranges[i];
+    return NULL;
+}
+
+/* Records the inputs that entries have for themselves ("decode:tokens"): the runtime writes them,
+ * no reader does. */
+static void plan_own_inputs(DtEmit *e, const DtTrainConfig *train)
+{
+    for (uint32_t i = 0; train && i < e->inputs.n; i++) {
+        const char *name = e->inputs.at[i].name;
+        if (strchr(name, ':'))
+            plan_input(e, name, range_of(train, name));
     }
 }
 
@@ -631,8 +642,7 @@ void dt_entry_emit_all(DtEmit *e)
         plan_reader(e, &train->readers.at[i], false);
     for (uint32_t i = 0; train && i < train->eval_readers.n; i++)
         plan_reader(e, &train->eval_readers.at[i], true);
-    for (uint32_t i = 0; i < e->module->entries.n; i++)
-        plan_text_inputs(e, &e->module->entries.at[i]);
+    plan_own_inputs(e, train);
     if (e->module->pipeline) {
         dt_pipeline_emit(e);
         return;

@@ -224,6 +224,7 @@ typedef struct DtTrainConfig {
      * (passes/decode.c); 0: there is no such line */
     int64_t cached_rows, cached_chunk;
     DtSpan cached_span;
+    int64_t predict_rows; /* samples for which "predict" runs at a time; 0: as few as make sense */
     DtSpan span;
 } DtTrainConfig;
 

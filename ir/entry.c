@@ -15,6 +15,12 @@ static const char *const kind_names[DT_ENTRY_KINDS] = {
 
 const char *dt_entry_kind_name(DtEntryKind kind) { return kind_names[kind]; }
 
+const char *dt_entry_input(DtEntryKind kind, const char *name)
+{
+    const size_t n = strlen(kind_names[kind]);
+    return strncmp(name, kind_names[kind], n) == 0 && name[n] == ':' ? name + n + 1 : NULL;
+}
+
 void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32_t number)
 {
     const char *name = kind_names[kind];

@@ -770,6 +770,9 @@ DtEntryPoint dt_entry_new(DtEntryKind kind, const char *objective, DtEntryPart p
                           int32_t number);
 bool dt_entry_read(const char *name, DtEntryPoint *ret_entry);
 const char *dt_entry_kind_name(DtEntryKind kind);
+/* Of an input that entries of this kind alone have, "predict:tokens": the name of the program's
+ * input, "tokens". NULL: it is none. */
+const char *dt_entry_input(DtEntryKind kind, const char *name);
 /* Whether entries of the kind compute results for what the runtime writes into their inputs. */
 static inline bool dt_entry_predicts(DtEntryKind kind)
 {

@@ -209,7 +209,9 @@ static const DtPlanReader *filled_by(const DtPlan *plan, const DtPlanInput *inpu
     for (uint32_t i = 0; i < plan->n_readers; i++) {
         const DtPlanReader *reader = &plan->readers[i];
         if (reader->source == DT_PLAN_IMAGES && reader->n_inputs > 0 &&
-            plan->inputs[reader->first_input].name == input->name && (!found || reader->is_eval))
+            strcmp(dt_plan_str(plan, plan->inputs[reader->first_input].name),
+                   dt_plan_str(plan, input->name)) == 0 &&
+            (!found || reader->is_eval))
             found = reader;
     }
     return found;

@@ -34,7 +34,8 @@ DtStatus dt_generatepredict_input(const DtPlan *plan, DtNext *ret_next)
     DtNext *next = ret_next;
     for (uint32_t i = 0; i < plan->n_readers && next->input == NULL; i++)
         if (!plan->readers[i].is_eval) {
-            next->input = &plan->inputs[plan->readers[i].first_input];
+            next->input =
+                dt_predictfiles_input(plan, &plan->inputs[plan->readers[i].first_input]);
             next->reader = i;
         }
     if (next->input == NULL || next->input->n_axes != 2 || next->input->dtype != DT_PLAN_I32)
@@ -57,7 +58,8 @@ static const DtPlanInput *chat_input(const DtNext *next, uint32_t number)
 {
     const DtPlanReader *reader = &next->plan->readers[next->reader];
     return reader->sample == DT_PLAN_SAMPLE_CHAT && number < reader->n_inputs
-               ? &next->plan->inputs[reader->first_input + number]
+               ? dt_predictfiles_input(next->plan,
+                                       &next->plan->inputs[reader->first_input + number])
                : NULL;
 }
 
@@ -73,7 +75,7 @@ static DtStatus check_inputs(const DtNext *next)
             return dt_status_fail(DT_EXIT_USAGE,
                                   "--generate: the model also reads `%.60s`, which a prompt does "
                                   "not have",
-                                  dt_plan_str(plan, plan->inputs[i].name));
+                                  dt_predictfiles_name(plan, &plan->inputs[i]));
     }
     return DT_OK;
 }

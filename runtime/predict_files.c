@@ -10,7 +10,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Begins the names of inputs that "predict" has for itself (passes/rows.c). */
+#define OWN "predict:"
+
 /* ---- inputs ---- */
+
+const char *dt_predictfiles_name(const DtPlan *plan, const DtPlanInput *input)
+{
+    const char *name = dt_plan_str(plan, input->name);
+    return strncmp(name, OWN, sizeof OWN - 1) == 0 ? name + sizeof OWN - 1 : name;
+}
+
+const DtPlanInput *dt_predictfiles_input(const DtPlan *plan, const DtPlanInput *input)
+{
+    const char *name = dt_plan_str(plan, input->name);
+    for (uint32_t i = 0; i < plan->n_inputs; i++) {
+        const char *own = dt_predictfiles_name(plan, &plan->inputs[i]);
+        if (own != dt_plan_str(plan, plan->inputs[i].name) && strcmp(own, name) == 0)
+            return &plan->inputs[i];
+    }
+    return input;
+}
 
 static bool touches(const DtPlan *plan, const DtPlanBody *body, const DtPlanInput *input,
                     int64_t bytes)
@@ -53,6 +73,11 @@ bool dt_predictfiles_reads(const DtPlan *plan, const DtPlanInput *input)
     return false;
 }
 
+static const char *name_of(const DtPredict *p, uint32_t column)
+{
+    return dt_plan_str(p->plan, p->columns[column].input->name);
+}
+
 /* Lists the inputs that the model reads, each once: training and held-out data fill the same
  * ones. */
 static void find_inputs(DtArena *memory, DtPredict *p)
@@ -60,17 +85,17 @@ static void find_inputs(DtArena *memory, DtPredict *p)
     const DtPlan *plan = p->plan;
     p->columns = DT_NEW_ARRAY(memory, DtColumn, plan->n_inputs + 1);
     for (uint32_t i = 0; i < plan->n_inputs; i++) {
+        const char *name = dt_predictfiles_name(plan, &plan->inputs[i]);
         bool is_new = dt_predictfiles_reads(plan, &plan->inputs[i]);
         for (uint32_t c = 0; c < p->n_columns; c++)
-            is_new &= plan->inputs[i].name != p->columns[c].input->name;
-        if (is_new)
-            p->columns[p->n_columns++].input = &plan->inputs[i];
+            is_new &= strcmp(name, name_of(p, c)) != 0;
+        if (!is_new)
+            continue;
+        DtPlanInput *input = DT_NEW(memory, DtPlanInput); /* readers and messages have its name */
+        *input = plan->inputs[i];
+        input->name = (DtPlanStr)(name - plan->strings);
+        p->columns[p->n_columns++].input = input;
     }
-}
-
-static const char *name_of(const DtPredict *p, uint32_t column)
-{
-    return dt_plan_str(p->plan, p->columns[column].input->name);
 }
 
 static DtStatus refuse_name(const DtPredict *p, const char *option)

@@ -38,6 +38,11 @@ typedef struct DtPredict {
 
 /* Whether the model reads the input, on any stage. */
 bool dt_predictfiles_reads(const DtPlan *plan, const DtPlanInput *input);
+/* The input of the entry "predict" for an input that a reader fills: one of fewer samples, or the
+ * same. */
+const DtPlanInput *dt_predictfiles_input(const DtPlan *plan, const DtPlanInput *input);
+/* The input's name in the program. */
+const char *dt_predictfiles_name(const DtPlan *plan, const DtPlanInput *input);
 /* The samples that the inputs of all ranks hold. */
 int64_t dt_predictfiles_pass(const DtPlan *plan, const DtPlanInput *input);
 

@@ -67,7 +67,8 @@ static DtStatus find_input(Reference *r)
 {
     for (uint32_t i = 0; i < r->plan->n_readers && r->input == NULL; i++)
         if (!r->plan->readers[i].is_eval)
-            r->input = &r->plan->inputs[r->plan->readers[i].first_input];
+            r->input = dt_predictfiles_input(
+                r->plan, &r->plan->inputs[r->plan->readers[i].first_input]);
     const DtPlanAxis *axes = r->input ? &r->plan->axes[r->input->first_axis] : NULL;
     if (axes == NULL || r->input->n_axes != 2 || r->input->dtype != DT_PLAN_I32)
         return dt_status_fail(DT_EXIT_USAGE,
@@ -97,8 +98,8 @@ static DtStatus check_others(const Reference *r)
             return dt_status_fail(DT_EXIT_USAGE,
                                   "--reference gives the model `%.60s` only, and it also reads "
                                   "`%.60s`: compare with what --predict writes",
-                                  dt_plan_str(r->plan, r->input->name),
-                                  dt_plan_str(r->plan, input->name));
+                                  dt_predictfiles_name(r->plan, r->input),
+                                  dt_predictfiles_name(r->plan, input));
     }
     return DT_OK;
 }

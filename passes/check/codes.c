@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Codes of weights, judged without pass `codes`: what codes and scales stand for is computed here
- * from the layout that passes/codes/codes.h documents. It is at most half a scale from the weight,
- * and "predict" as it was lowered, with such weights, computes what it computes from codes. */
+/* Predictions, judged with entry "predict" as it was lowered.
+ *
+ * Codes of weights are judged without pass `codes`: what codes and scales stand for is computed
+ * here from the layout that passes/codes/codes.h documents. It is at most half a scale from the
+ * weight, and the lowered "predict", with such weights, computes what it computes from codes.
+ *
+ * Pass `rows` leaves the entry fewer samples: the lowered "predict" computes the same for them as
+ * the first ones of the batch. */
 #include "passes/check/internal.h"
 
 #include <math.h>
@@ -108,13 +113,38 @@ static bool check_weights(DtJudge *j, DtTensor **ret_at)
     return true;
 }
 
-bool dt_judge_codes(DtJudge *j, DtTensor *const *results)
+/* The elements of the tensor that belong to the first ones along each axis of the type. */
+static const DtTensor *first_of(const DtJudge *j, const DtTensor *tensor, const DtType *type)
+{
+    DtTensor *made = dt_interp_tensor(j->arena, type);
+    for (int64_t i = 0; i < dt_type_elements(type); i++) {
+        int64_t at = 0, stride = 1, rest = i;
+        for (uint32_t d = type->rank; d-- > 0; rest /= type->axes[d].extent) {
+            at += rest % type->axes[d].extent * stride;
+            stride *= tensor->type->axes[d].extent;
+        }
+        made->at[i] = tensor->at[at];
+    }
+    return made;
+}
+
+/* Whether the entry has fewer samples than as it was lowered. */
+static bool has_fewer(const DtEntryPoint *predict, DtTensor *const *results)
+{
+    bool fewer = false;
+    for (uint32_t i = 0; i < predict->results.n; i++)
+        fewer = fewer || dt_type_elements(predict->func->results.at[i]->type) !=
+                             dt_type_elements(results[i]->type);
+    return fewer;
+}
+
+bool dt_judge_predicted(DtJudge *j, DtTensor *const *results)
 {
     Restored r = {.j = j,
                   .at = DT_NEW_ARRAY(j->arena, DtTensor *, j->of->serial->stores.n + 1)};
     const DtEntryPoint *predict =
         j->of->loss ? dt_entry_whole(j->of->loss, DT_ENTRY_PREDICT, NULL) : NULL;
-    if (!check_weights(j, r.at) || !predict || !j->out->coded)
+    if (!check_weights(j, r.at) || !predict || !(j->out->coded || has_fewer(predict, results)))
         return !j->out->problem.len;
     DtInterp interp = {.arena = j->arena, .seed = j->seed, .step = j->step, .source = source,
                        .context = &r, .path = dt_entry_draws(predict)};
@@ -122,15 +152,18 @@ bool dt_judge_codes(DtJudge *j, DtTensor *const *results)
     dt_interp_run(&interp, predict->func, NULL, want);
     for (uint32_t i = 0; i < predict->results.n && !j->of->rounds; i++) {
         double far = 0, norm = 0;
-        for (int64_t k = 0; k < dt_type_elements(want[i]->type); k++) {
-            far += pow(want[i]->at[k] - results[i]->at[k], 2);
-            norm += pow(want[i]->at[k], 2);
+        const DtTensor *wanted = first_of(j, want[i], results[i]->type);
+        for (int64_t k = 0; k < dt_type_elements(wanted->type); k++) {
+            far += pow(wanted->at[k] - results[i]->at[k], 2);
+            norm += pow(wanted->at[k], 2);
         }
         if (!(sqrt(far) <= 1e-10 * sqrt(norm)))
             return dt_judge_problem(
-                j, "entry predict: %s is not what the weights give that the codes stand for: it "
-                   "differs by %.3g of its norm%s",
-                predict->results.at[i].name, sqrt(far / norm),
+                j, "entry predict: %s is not what %s: it differs by %.3g of its norm%s",
+                predict->results.at[i].name,
+                j->out->coded ? "the weights give that the codes stand for"
+                              : "the whole batch gives for the first samples",
+                sqrt(far / norm),
                 dt_judge_line(j, predict->func->span));
     }
     return true;

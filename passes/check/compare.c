@@ -347,7 +347,7 @@ bool dt_judge_entry(DtJudge *j, DtEntryKind kind, const char *objective)
     DtTensor **results = run_serial(j, serial);
     if ((kind == DT_ENTRY_GRAD && j->step == 0 && !dt_judge_gradients(j, serial, results)) ||
         (kind == DT_ENTRY_UPDATE && !dt_judge_update(j, serial, results)) ||
-        (kind == DT_ENTRY_PREDICT && !dt_judge_codes(j, results)))
+        (kind == DT_ENTRY_PREDICT && !dt_judge_predicted(j, results)))
         return false;
     j->entry = serial;
     j->reruns = NULL;

@@ -29,13 +29,16 @@ static void coordinates_of(const DtType *type, int64_t element, int64_t *ret_at)
         ret_at[a] = element % type->axes[a].extent;
 }
 
-/* The input of "predict" of this name; NULL: there is none. */
+/* The input of "predict" for the program's input of this name; NULL: there is none. */
 static const DtOp *input_of(const DtJudge *j, const char *name)
 {
     const DtEntryPoint *predict = dt_entry_whole(j->of->serial, DT_ENTRY_PREDICT, NULL);
     for (uint32_t i = 0; predict && i < predict->func->ops.n; i++) {
         const DtOp *op = predict->func->ops.at[i];
-        if (op->kind == DT_OP_INPUT && strcmp(op->text, name) == 0)
+        if (op->kind != DT_OP_INPUT)
+            continue;
+        const char *own = dt_entry_input(DT_ENTRY_PREDICT, op->text);
+        if (strcmp(own ? own : op->text, name) == 0)
             return op;
     }
     return NULL;
@@ -80,7 +83,7 @@ DtTensor *dt_judge_fed(DtJudge *j, const DtOp *op)
     }
     const DtOp *input = input_of(j, name);
     DtTensor *all = input ? dt_interp_tensor(j->arena, input->out[0]->type) : NULL;
-    if (!all || !dt_judge_input(j->of->train, name, j->step, false, all))
+    if (!all || !dt_judge_input(j->of->train, input->text, j->step, false, all))
         return NULL;
     dt_judge_round(j, all);
     return take_new(j, all, made) ? made : NULL;

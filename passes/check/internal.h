@@ -111,8 +111,9 @@ DtTensor *dt_judge_whole(DtJudge *j, const DtStore *serial, const DtStore **ret_
 /* ---- codes.c ---- */
 
 /* Checks codes and scales of the serial program, and that `results`, those of entry "predict", are
- * what "predict" as it was lowered computes from weights that the codes stand for. */
-bool dt_judge_codes(DtJudge *j, DtTensor *const *results);
+ * what "predict" as it was lowered computes for these samples, from weights that the codes stand
+ * for. */
+bool dt_judge_predicted(DtJudge *j, DtTensor *const *results);
 
 /* ---- compare.c ---- */
 

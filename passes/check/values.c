@@ -73,6 +73,8 @@ static double drawn(DtDtype dtype, uint64_t key, double lo, double hi, int64_t e
 bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval,
                     DtTensor *ret_tensor)
 {
+    const char *own = dt_entry_input(DT_ENTRY_PREDICT, name); /* the first samples of the batch */
+    name = own ? own : name;
     const DtReader *reader = reader_of(train, name, eval);
     const DtType *type = ret_tensor->type;
     const bool synthetic = reader && reader->source.kind == DT_SOURCE_SYNTHETIC;
@@ -85,10 +87,11 @@ bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
     const uint64_t key = dt_hash_text(site.at, train ? train->seed : 0);
     dt_text_free(&site);
     const int64_t samples = type->rank ? type->axes[0].extent : 1,
-                  row = dt_type_elements(type) / samples;
+                  row = dt_type_elements(type) / samples,
+                  batch = own && reader ? reader->types[0]->axes[0].extent : samples;
     for (int64_t i = 0; i < samples * row; i++)
         ret_tensor->at[i] =
-            drawn(type->dtype, key, lo, hi, i % row + (shifted ? 1 : 0), step * samples + i / row);
+            drawn(type->dtype, key, lo, hi, i % row + (shifted ? 1 : 0), step * batch + i / row);
     return reader != NULL || !train;
 }
 

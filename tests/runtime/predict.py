@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """--predict: the model's results for arrays of NumPy:  predict.py DTC DTRUN
 
-A small network with two inputs and two results is trained for three steps. What it predicts for 21 samples, 8 or 4 at a
+A small network with two inputs and two results is trained for three steps. What it predicts for 21 samples, 1 to 16 at a
 time, is compared with this script's own computation from the checkpoint's parameters: on one rank, with samples, axes of
 parameters and results split, an axis padded, ZeRO 3, in a pipeline, and in memory that only instructions reach. Then
 results whose samples are their last axis, larger than what ranks add at a time, of integers and of 16 bits, with known
-values. Then what is refused; nothing is left of results that were not finished. Arrays are written and read with the
+values. All of that also with fewer samples than the batch at a time (pass `rows`), which programs whose samples depend on
+each other keep. Then what is refused; nothing is left of results that were not finished. Arrays are written and read with the
 standard library alone."""
 import array
 import ast
@@ -14,6 +15,7 @@ import glob
 import json
 import os
 import random
+import re
 import struct
 import sys
 import tempfile
@@ -22,7 +24,7 @@ import runs
 
 N, PIX, WIDE, FFN, CLASSES, GROUPS, LAYERS = 21, 6, 8, 12, 5, 3, 2
 PROGRAM = """include "std.dsl"
-dim batch = 8, pix = %d, wide = %d, ffn = %d, classes = %d, groups = %d, layers = %d
+dim batch = 16, pix = %d, wide = %d, ffn = %d, classes = %d, groups = %d, layers = %d
 layer block(x[batch, wide]) -> [batch, wide] {
   return x + (x |> up:linear[wide, ffn] |> relu |> down:linear[ffn, wide])
 }
@@ -130,6 +132,15 @@ def compare(bench, name, file, right):
     bench.check(name, shape == (N, len(right[0])) and len(got) == N * len(right[0]) and worst < 1e-5, (shape, worst))
 
 
+def samples(bench, plan, name):
+    """The samples that the input of its own has which predict reads; None: it has none, and reads the batch."""
+    code, text = bench.run(bench.dtc, "dump", plan)
+    bench.check("dump", code == 0, text)
+    found = re.search(r'INPT name="predict:%s" .*?first_axis=(\d+)' % name, text)
+    axis = found and re.search(r"^AXIS .*?extent=(\d+).* # %s$" % found.group(1), text, re.M)
+    return int(axis.group(1)) if axis else None
+
+
 def layouts(bench):
     draw = random.Random(1)
     x = [draw.uniform(-2, 2) for _ in range(N * PIX)]
@@ -137,11 +148,24 @@ def layouts(bench):
     npy("x.npy", ">f4", (N, PIX), x)
     npy("g.npy", "|u1", (N,), group)
     npy("y.npy", "<i2", (N, 1), [draw.randrange(CLASSES) for _ in range(N)])
-    for name in ("none", "zero", "tensor", "pipe"):
-        code, said = bench.run(bench.dtc, "p.dsl", "--parallel", name, "-o", name)
-        bench.check("dtc", code == 0, said)
+    code, said = bench.run(bench.dtc, "p.dsl", "--parallel", "none", "-o", "none")
+    bench.check("dtc", code == 0, said)
     code, said = bench.predict("none", "--save", "ck")
     bench.check("training", code == 0, said)
+    for rows in (16, 1):
+        predicted(bench, x, group, rows)
+
+
+# the samples of a pass with `predict_rows = 1`: the layouts have 1, 2 ranks and 4 micro-batches, 1, 2 and 4
+FEWEST = {"none": 1, "zero": 8, "tensor": 1, "pipe": 8}
+
+
+def predicted(bench, x, group, rows):
+    for name in FEWEST:
+        code, said = bench.run(bench.dtc, "p.dsl", "--parallel", name, "--set", "train.predict_rows=%d" % rows, "-o", name)
+        bench.check("dtc", code == 0, said)
+        want = FEWEST[name] if rows == 1 else None
+        bench.check("samples of a pass: %s" % name, samples(bench, name, "x") == want, samples(bench, name, "x"))
     results = [network(parameters("ck"), x[i * PIX:(i + 1) * PIX], group[i]) for i in range(N)]
     inputs = ("--predict", "x=x.npy", "--predict", "group=g.npy")
     for name in ("none", "zero", "tensor", "pipe", "apart"):
@@ -154,6 +178,63 @@ def layouts(bench):
         bench.check("the results alone", sorted(os.listdir("out")) == ["h.npy", "z.npy"], os.listdir("out"))
         for left in ("out/h.npy", "out/z.npy"):
             os.remove(left)
+
+
+MIXED = {
+    "the batch's mean": "x - mean[batch](x)",
+    "a running sum over it": "cumsum[batch](x)",
+    "its own row": "x * f32(iota[batch])",
+    "a parameter of a row": "x * w",
+    "another sample": "x[batch = 7 - iota[batch]]",
+    "an axis that runs slower": "relu(x[(pix, batch) -> flat])[flat -> (pix, batch)]",
+    "samples beside samples": "x + sum[other](x[batch -> other] * f32(iota[other] < iota[batch]))",
+}
+APART = {
+    "elements": "x * x + 1",
+    "another axis": "x - mean[pix](x)",
+    "a renamed axis": "(x[batch -> b] * 2)[b -> batch]",
+    "a merged axis": "relu(x[(batch, pix) -> flat])[flat -> (batch, pix)]",
+    "a loop": "go(x)",
+}
+ROWS = """include "std.dsl"
+dim batch = 8, pix = 6, other = batch
+axis b, flat
+fn go(x[batch, pix]) -> [batch, pix] {
+  h = x[pix = 0] * 0
+  repeat t in pix { h = h + x[pix = t] }
+  return x + h
+}
+model net(x[batch, pix]) -> [batch, pix] {
+  param w[batch, pix] = ones
+  return %s
+}
+train {
+  x[batch, pix] = npy("x.npy")
+  loss = mean[batch, pix](net(x))
+  optimizer = sgd(lr = 0.0)
+  steps = 1
+  predict_rows = 2
+}
+"""
+
+
+def mixtures(bench):
+    """Which models compute samples apart; those that do have the bits of the whole batch."""
+    for name, value in [*MIXED.items(), *APART.items()]:
+        with open("m.dsl", "w") as file:
+            file.write(ROWS % value)
+        outs = []
+        for rows in (2, 8):
+            code, said = bench.run(bench.dtc, "m.dsl", "--target=interpreted", "--set", "train.predict_rows=%d" % rows, "-o", "m")
+            bench.check("dtc: " + name, code == 0, said)
+            want = 2 if rows == 2 and name in APART else None
+            bench.check(name, samples(bench, "m", "x") == want, samples(bench, "m", "x"))
+            code, said = bench.predict("m", "--predict", "x.npy", "--out", "m.npy")
+            bench.check("run: " + name, code == 0, said)
+            outs.append(load("m.npy"))
+        bench.check("the same bits: " + name, outs[0] == outs[1])
+        code, said = bench.run(bench.dtc, "m.dsl", "--verify", "--no-kernels")
+        bench.check("verify: " + name, code == 0, said)
 
 
 def others(bench):
@@ -209,6 +290,7 @@ def main():
             with open(name, "w") as file:
                 file.write(text)
         layouts(bench)
+        mixtures(bench)
         others(bench)
         errors(bench)
         os.chdir("/")

@@ -541,7 +541,7 @@ uint32_t dt_kernel_value(DtKBuild *b, const DtValue *value)
 
 DtKStore dt_kernel_store(DtKBuild *b, const DtKOutput *out, uint32_t node)
 {
-    DtKStore store = {.node = node, .accumulate = out->accumulate};
+    DtKStore store = {.node = node, .accumulate = out->accumulate, .only = DT_KNONE};
     store.pointer = dt_kernel_pointer(b, out->value, out->view, true);
     for (uint32_t d = 0; d < out->view->rank; d++) {
         int at = dt_kernel_axis(b, out->view->axis[d]);
@@ -560,7 +560,7 @@ static void scatter(DtKBuild *b, const DtOp *op)
     const DtKOutput *out = &b->in->outputs[0];
     b->op = op;
     uint32_t x = dt_kernel_value(b, op->in[0]);
-    DtKStore store = {.node = x, .pointer = 0};
+    DtKStore store = {.node = x, .pointer = 0, .only = DT_KNONE};
     b->k->target = DT_NEW_ARRAY(b->in->arena, DtKIndex, op->n_axes + 1u);
     for (uint32_t i = 0; i < op->n_axes; i++)
         b->k->target[i] = (DtKIndex){.node = dt_kernel_value(b, op->in[i + 1]), .guard = true,
@@ -600,7 +600,7 @@ static void build_outputs(DtKBuild *b)
         k->pattern = op->kind == DT_OP_SCAN ? DT_KPATTERN_SCAN : DT_KPATTERN_TOPK;
         uint32_t node = dt_kernel_value(b, op->in[0]);
         for (uint32_t i = 0; i < b->in->n_outputs; i++) {
-            DtKStore store = {.node = node};
+            DtKStore store = {.node = node, .only = DT_KNONE};
             if (op->kind == DT_OP_TOPK) { /* axis c of the result has its stride at the inner
                                            * axis */
                 DtView *view = DT_NEW(b->in->arena, DtView);

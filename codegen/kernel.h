@@ -114,6 +114,9 @@ typedef struct DtKStore {
     int64_t offset;
     int64_t stride[DT_MAX_RANK];     /* strides per space axis; 0 for axes that the node lacks */
     bool accumulate;                 /* adds to the contents */
+    /* where this node is false the place has the value already, so nothing needs to be written; or
+     * DT_KNONE (launch.c) */
+    uint32_t only;
 } DtKStore;
 
 /* A pointer argument: reads or writes the buffer of this value. */

@@ -52,22 +52,61 @@ static const DtKDraw *draw_of(void *context, const DtOp *draw)
     return NULL;
 }
 
+/* Whether the load reads what the store overwrites: same buffer, same elements. */
+static bool is_overwritten(const DtKernel *k, const DtKNode *load, const DtPlace *from,
+                           const DtKStore *store, const DtPlace *to)
+{
+    bool same = load->n_index == 0 && load->offset == store->offset &&
+                k->pattern != DT_KPATTERN_SCAN && k->pattern != DT_KPATTERN_TOPK &&
+                k->pattern != DT_KPATTERN_SCATTER && from->view.dtype == to->view.dtype &&
+                from->view.offset == to->view.offset &&
+                memcmp(from->reg, to->reg, sizeof to->reg) == 0 &&
+                memcmp(from->coord, to->coord, sizeof to->coord) == 0;
+    for (uint32_t a = 0; a < k->n_axes; a++)
+        same = same && (load->coef[a] == store->stride[a]);
+    return same;
+}
+
+static const DtPlace *output_place(const DtKernel *k, const DtKStore *store,
+                                   const DtOutput *outputs, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (outputs[i].value == k->pointers.at[store->pointer].value)
+            return &outputs[i].place;
+    return NULL;
+}
+
+/* Marks stores of where(c, x, old) over old: where c is false, the place has the value already. A
+ * step of text that is generated with a cache so writes the new positions alone. */
+static void mark_kept(DtKernel *k, const DtOutput *outputs, uint32_t n, DtEmit *e)
+{
+    for (uint32_t s = 0; s < k->stores.n && !k->special && !k->attend; s++) {
+        DtKStore *store = &k->stores.at[s];
+        const DtKNode *node = &k->nodes.at[store->node];
+        const DtPlace *to = output_place(k, store, outputs, n);
+        if (node->kind != DT_KNODE_MAP || node->map != DT_OP_WHERE || store->accumulate || !to)
+            continue;
+        const DtKNode *old = &k->nodes.at[node->args[2]];
+        if (old->kind != DT_KNODE_LOAD)
+            continue;
+        const DtPlace *from = dt_place_find(e, k->pointers.at[old->pointer].value);
+        if (from && from->view.buffer == to->view.buffer && is_overwritten(k, old, from, store, to))
+            store->only = node->args[0];
+    }
+}
+
 /* Whether every read of an output's memory is at the index that is written: then the kernel may run
  * in place. */
 static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_t n, DtEmit *e)
 {
     for (uint32_t s = 0; s < k->stores.n; s++) {
         const DtKStore *store = &k->stores.at[s];
-        const DtPlace *to = NULL;
-        for (uint32_t i = 0; i < n; i++)
-            if (outputs[i].value == k->pointers.at[store->pointer].value)
-                to = &outputs[i].place;
+        const DtPlace *to = output_place(k, store, outputs, n);
         for (uint32_t i = 0; to && i < k->nodes.n; i++) {
             const DtKNode *node = &k->nodes.at[i];
             if (node->kind != DT_KNODE_LOAD)
                 continue;
-            const DtKPointer *from = &k->pointers.at[node->pointer];
-            const DtPlace *place = dt_place_find(e, from->value);
+            const DtPlace *place = dt_place_find(e, k->pointers.at[node->pointer].value);
             if (dt_place_apart(place, to))
                 continue;
             for (uint32_t o = 0; o < k->stores.n; o++) /* a later phase would read what this phase
@@ -76,15 +115,7 @@ static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_
                 if (!k->nodes.at[store->node].after_rows &&
                     k->nodes.at[k->stores.at[o].node].phase > k->nodes.at[store->node].phase)
                     return false;
-            bool same = node->n_index == 0 && node->offset == store->offset &&
-                        k->pattern != DT_KPATTERN_SCAN && k->pattern != DT_KPATTERN_TOPK &&
-                        k->pattern != DT_KPATTERN_SCATTER && from->view->dtype == to->view.dtype &&
-                        from->view->offset == to->view.offset &&
-                        memcmp(place->reg, to->reg, sizeof to->reg) == 0 &&
-                        memcmp(place->coord, to->coord, sizeof to->coord) == 0;
-            for (uint32_t a = 0; a < k->n_axes; a++)
-                same = same && (node->coef[a] == store->stride[a]);
-            if (!same)
+            if (!is_overwritten(k, node, place, store, to))
                 return false;
         }
     }
@@ -366,6 +397,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
     find_library(e, k);
     if (!in_place_is_safe(k, outputs, n_outputs, e))
         return false;
+    mark_kept(k, outputs, n_outputs, e);
     k->name = name_of(&input, e->arena);
     uint32_t n_args = k->pointers.n + k->ints.n;
     DtEArg *args = DT_NEW_ARRAY(e->scratch, DtEArg, n_args + 1);

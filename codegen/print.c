@@ -304,6 +304,28 @@ void dt_print_store(DtPrint *c, const DtKStore *store)
         line(c, "%s %s %s;", to, store->accumulate && !half ? "+=" : "=", value);
 }
 
+void dt_print_skip(DtPrint *c, uint32_t mask)
+{
+    const DtKernel *k = c->k;
+    const char *none = NULL;
+    for (uint32_t n = 0; n < k->nodes.n; n++)
+        if (c->live[n] && k->nodes.at[n].kind == DT_KNODE_REDUCE)
+            return;
+    for (uint32_t s = 0; s < k->stores.n; s++) {
+        const uint32_t only = k->stores.at[s].only;
+        if (only == DT_KNONE || (k->nodes.at[only].axes & ~mask))
+            return;
+        none = none ? dt_arena_printf(c->arena, "%s && !n%u", none, only)
+                    : dt_arena_printf(c->arena, "!n%u", only);
+    }
+    dt_print_forget(c);
+    for (uint32_t s = 0; s < k->stores.n; s++)
+        dt_print_need(c, k->stores.at[s].only);
+    dt_print_define(c, mask, true);
+    if (none)
+        line(c, "if (%s) continue;", none);
+}
+
 /* ---- random numbers ---- */
 
 /* The element's number in the draw, for example "(uint64_t)(q[1] + 768 * i0 + i1)". */

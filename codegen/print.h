@@ -80,6 +80,9 @@ const char *dt_print_affine(DtPrint *c, int64_t base, const int64_t *coef);
 
 void dt_print_node(DtPrint *c, uint32_t k);  /* prints the statement that defines n<k> */
 void dt_print_store(DtPrint *c, const DtKStore *store);
+/* Prints a `continue` for points, or rows of points, whose elements are all in their places already
+ * (DtKStore.only). mask: the axes whose indices are known here. */
+void dt_print_skip(DtPrint *c, uint32_t mask);
 /* Prints the statements for the indices of load k, which has no guard, and returns the text of
  * the element that it reads. */
 const char *dt_print_address(DtPrint *c, uint32_t k);

@@ -194,7 +194,8 @@ static int32_t value_of(const DtNext *next, What what, const DtNextRow *row, int
     case DOCUMENT: return is_there ? 0 : -1;
     case PLACE: return is_there ? (int32_t)here : 0;
     case COUNT: return (int32_t)c->n_new[r];
-    case START: return (int32_t)start;
+    case START: /* where an idle row clears no cache: a text that begins does (passes/decode) */
+        return (int32_t)(n > 0 ? start : next->window - 1);
     }
     return 0;
 }

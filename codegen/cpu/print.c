@@ -413,6 +413,8 @@ static void print_row(DtPrint *c)
     for (uint32_t phase = 0; phase <= c->last_phase; phase++) {
         bool reduces;
         row_scalars(c, phase, outer, inner);
+        if (outer)
+            dt_print_skip(c, outer);
         if (!phase_has_points(c, phase, inner, &reduces))
             continue;
         if (in_pieces && reduces)

@@ -41,6 +41,8 @@ static void open_items(DtPrint *c, const DtTile *tile)
 static void print_points(DtPrint *c, const DtTile *tile)
 {
     open_items(c, tile);
+    if (tile->rows <= 1)
+        dt_print_skip(c, tile->vector == 1 ? UINT32_MAX : (1u << (c->k->n_axes - 1)) - 1);
     if (tile->vector == 1) {
         dt_items_stores(c);
         dt_print_close(c, 1);

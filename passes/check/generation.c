@@ -2,7 +2,7 @@
 /* Entries that generate with a cache (passes/decode): the judge lets each row of them read the text
  * of a sample, in chunks that are not full and position by position, and compares the logits after
  * each step with those that "predict" computes there from all of the sample. Caches begin with
- * large random numbers, and new positions that are not meant are filled with other tokens: neither
+ * infinities and NaN, and new positions that are not meant are filled with other tokens: neither
  * may change a result. Rows have different lengths. */
 #include "passes/check/internal.h"
 
@@ -101,7 +101,11 @@ static void spoil_caches(DtJudge *j)
         const uint64_t key = dt_hash_text(store->path, j->seed);
         for (int64_t e = 0; e < dt_type_elements(store->type); e++) {
             const double u = dt_philox_uniform(dt_philox(key, (uint64_t)e, NOISE, 0));
-            noise->at[e] = dt_dtype_is_float(store->type->dtype) ? 40 * u - 20 : floor(4 * u) == 1;
+            noise->at[e] = !dt_dtype_is_float(store->type->dtype) ? floor(4 * u) == 1
+                           : u < 0.4                              ? 40 * u - 20
+                           : u < 0.6                              ? INFINITY
+                           : u < 0.8                              ? -INFINITY
+                                                                  : NAN;
         }
         dt_judge_round(j, noise);
         j->serial[i] = noise;

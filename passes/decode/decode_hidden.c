@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether attention may see later positions.
  *
- * A cache has room for all positions of the window. Those after the present one hold what an
- * earlier text left there, so nothing may depend on them. "predict" would see later tokens there.
- * For each value this file finds out, at points where the number of the key is larger than that of
- * the query ("hidden" points):
+ * A cache has room for all positions of the window. Those after the present one hold zeros, or what
+ * the same step computed for them, so nothing may depend on them. "predict" sees later tokens
+ * there. For each value this file finds out, at points where the number of the key is larger than
+ * that of the query ("hidden" points):
  *
  *   - whether the value is known there: false of a mask, -inf of masked scores, 0 of their
  *     exponentials
  *   - whether it is independent of what the cache has at hidden positions ("clean")
  *
  * Sums and maxima over keys are allowed for clean values, and products if a factor is 0 at hidden
- * points. (Caches hold finite numbers.) Masks are comparisons of iota[keys] + a with
+ * points: the other one is a number, since the cache of a row is cleared when its text begins
+ * (decode_value.c). Where the step itself computed infinities for later positions, 0 times these is
+ * NaN here as in "predict". Masks are comparisons of iota[keys] + a with
  * iota[queries] + b, and what `and`, `or`, `not` and `where` make of them. */
 #include "passes/decode/decode.h"
 

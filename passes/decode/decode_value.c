@@ -229,7 +229,9 @@ static DtValue *op_now(DtDecode *d, DtDecodeVal *v)
     return made;
 }
 
-/* All positions of a renamed time axis: what the cache has, with the new positions in it. */
+/* All positions of a renamed time axis: what the cache has, with the new positions in it. When a
+ * text begins, all others become 0: what an earlier text left there may be infinite or NaN, which
+ * no mask takes out of a sum of products. */
 static DtValue *all_positions(DtDecode *d, DtDecodeVal *v)
 {
     DtDecodeScope *s = v->scope;
@@ -253,7 +255,12 @@ static DtValue *all_positions(DtDecode *d, DtDecodeVal *v)
                                  dt_graph_binary(b, DT_OP_LT, number, dt_decode_count(d, s)));
         new = dt_graph_gather(b, v->now, 1, &d->fresh, &number);
     }
-    state->new = dt_graph_map(b, DT_OP_WHERE, 3, (DtValue *[]){is_new, new, state->old}, type);
+    DtValue *first =
+        dt_graph_binary(b, DT_OP_EQ, dt_decode_start(d, s), dt_graph_constant(b, DT_I32, 0));
+    DtValue *none = dt_graph_constant(b, type->dtype, 0);
+    DtValue *written = dt_graph_binary(b, DT_OP_OR, is_new, first);
+    new = dt_graph_map(b, DT_OP_WHERE, 3, (DtValue *[]){is_new, new, none}, type);
+    state->new = dt_graph_map(b, DT_OP_WHERE, 3, (DtValue *[]){written, new, state->old}, type);
     state->new->name = state->old->name;
     return state->new;
 }

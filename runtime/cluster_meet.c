@@ -1,162 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The supervisors of a run's nodes. Node 0 listens where --meet says; the others connect, greet
- * (hello.h) and stay connected, so a node that ends is noticed by its connection. All messages
- * after the greeting have one size. */
-#include "runtime/cluster.h"
-#include "runtime/greeting.h"
-#include "runtime/key.h"
-#include "runtime/newcomers.h"
-#include "runtime/socket.h"
+/* How the supervisors of a run's nodes find each other, in steps that never wait:
+ *
+ *     all connect with node 0, which listens where --meet says | when all are there, it sends each
+ *     the address of its parent in the tree, and keeps only the connections of its own children |
+ *     the others connect with their parents, which listen at a port of their own | a node that all
+ *     its children have joined joins its parent
+ *
+ * So node 0 sends and receives less than 2 KB for each node, once. */
+#include "runtime/cluster_internal.h"
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/hostcc.h"
+#include "runtime/key.h"
+#include "runtime/tree.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-enum { START = 16, ENDED, RESULT }; /* kinds of messages in addition to those of DtClusterNews */
-enum { LOOK_MS = 100 };
-static const uint64_t magic = 0x33444f4e4e555244u, /* "DRUNNOD3" */
-                      say_after_ns = 5000000000u, send_patience_ns = 60000000000u,
-                      report_ns = 10000000000u, come_ns = 1800000000000u;
+static const uint64_t say_after_ns = 5000000000u, refuse_ns = 10000000000u,
+                      come_ns = 1800000000000u, join_ns = 60000000000u, again_ns = 100000000u,
+                      refuser_ns = 2000000000u;
 
-typedef struct Message {
-    uint64_t magic, token;
-    uint32_t kind, node, port;
-    int32_t code;
-    uint32_t has_saved, again;
-    char text[1000];
-} Message;
-
-struct DtCluster {
-    const DtRunOptions *options;
-    uint8_t key[DT_DIGEST_BYTES];
-    DtFacts facts;     /* what the other nodes must have, too */
-    DtNewcomers *newcomers; /* on node 0, while nodes may come */
-    int *fds;          /* connections by node; other nodes than 0 have only the one to node 0. -1:
-                        * none, or the node has gone */
-    bool *has_ended;   /* the nodes whose ranks have ended in this attempt */
-    bool was_stopped;  /* Ctrl-C was pressed on another node */
-    int code;          /* exit code of the first node that did not end well */
-    Message refusal;   /* of a node that cannot start; kind 0: there is none */
-    uint32_t nodes, node;
-    bool (*is_over)(void *context);
-    void *context;
-};
-
-/* ---- options ---- */
-
-uint32_t dt_cluster_ranks(const DtRunOptions *options, const DtPlan *plan)
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
 {
-    return options->nodes > 1 ? plan->meta->n_ranks / (uint32_t)options->nodes
-                              : plan->meta->n_ranks;
+    DtText line = {0};
+    va_list args;
+    dt_text_add(&line, "dtrun: ");
+    va_start(args, format);
+    dt_text_vprintf(&line, format, args);
+    va_end(args);
+    dt_text_say(stderr, line.at);
+    dt_text_free(&line);
 }
 
-uint32_t dt_cluster_first(const DtRunOptions *options, const DtPlan *plan)
+static void fail(DtCluster *n, DtStatus status)
 {
-    return options->nodes > 1 ? dt_cluster_ranks(options, plan) * (uint32_t)options->node : 0;
-}
-
-bool dt_cluster_is_here(const DtRank *rank, uint32_t other)
-{
-    const uint32_t first = dt_cluster_first(rank->options, rank->plan);
-    return other >= first && other - first < dt_cluster_ranks(rank->options, rank->plan);
-}
-
-DtRankGroup dt_cluster_here(const DtRank *rank, const DtRankGroup *group)
-{
-    DtRankGroup here = *group;
-    uint32_t first = 0, end = group->size;
-    if (!rank->options || !dt_cluster_several(rank->options))
-        return here;
-    while (first < end && !dt_cluster_is_here(rank, group->ranks[first]))
-        first++;
-    while (end > first && !dt_cluster_is_here(rank, group->ranks[end - 1]))
-        end--;
-    here.ranks = group->ranks + first;
-    here.size = end - first;
-    here.me = group->me - first;
-    return here;
-}
-
-DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
-{
-    const long long nodes = options->nodes, ranks = plan->meta->n_ranks;
-    DtMeet meet;
-    if (nodes == 0 && (options->node > 0 || options->meet))
-        return dt_status_fail(DT_EXIT_USAGE,
-                              "--node and --meet are of a run over several machines: how many is "
-                              "said by --nodes");
-    if (nodes <= 1 && options->node == 0)
-        return DT_OK;
-    if (options->node < 0 || options->node >= nodes)
-        return dt_status_fail(DT_EXIT_USAGE,
-                              "--nodes %lld needs --node I on each machine, from 0 to %lld", nodes,
-                              nodes - 1);
-    if (!options->meet)
-        return dt_status_fail(
-            DT_EXIT_USAGE,
-            "--nodes %lld needs --meet HOST:PORT, the same on each machine: node 0's "
-            "address and a free port there",
-            nodes);
-    if (ranks % nodes)
-        return dt_status_fail(
-            DT_EXIT_USAGE,
-            "the plan has %lld ranks, which are not the same number on each of %lld "
-            "nodes",
-            ranks, nodes);
-    if (dt_run_predicts(options) && plan->n_channels)
-        return dt_status_fail(
-            DT_EXIT_USAGE,
-            "--%s with a pipeline needs all stages on one machine: compile the model without a "
-            "pipeline for it",
-            options->generate        ? "generate"
-            : options->prompts       ? "prompts"
-            : options->n_predict > 0 ? "predict"
-                                     : "reference");
-    return dt_socket_parse(options->meet, &meet);
-}
-
-/* ---- messages ---- */
-
-static Message message(const DtCluster *n, uint32_t kind)
-{
-    return (Message){.magic = magic, .kind = kind, .node = n->node};
-}
-
-static bool send_to(DtCluster *n, uint32_t node, const Message *m)
-{
-    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + send_patience_ns};
-    return n->fds[node] >= 0 && dt_socket_send(n->fds[node], m, sizeof *m, &wait) == DT_SOCKET_OK;
-}
-
-static void lose(DtCluster *n, uint32_t node)
-{
-    close(n->fds[node]);
-    n->fds[node] = -1;
-}
-
-static DtSocketResult receive(DtCluster *n, uint32_t node, uint64_t until_ns, Message *m)
-{
-    const DtSocketWait wait = {n->is_over, n->context, until_ns};
-    const DtSocketResult result = dt_socket_recv(n->fds[node], m, sizeof *m, &wait);
-    m->text[sizeof m->text - 1] = '\0';
-    if (result == DT_SOCKET_OK && m->magic != magic) {
-        errno = EPROTO;
-        return DT_SOCKET_CLOSED;
-    }
-    return result;
-}
-
-/* The exit code of a run in which another node has failed. */
-static int32_t code_of_failure(int32_t code)
-{
-    return code > 0 && code < 256 ? code : DT_EXIT_RETRY;
+    if (n->stage != DT_STAGE_FAILED)
+        n->status = status;
+    n->stage = DT_STAGE_FAILED;
 }
 
 /* ---- facts ---- */
@@ -164,8 +49,10 @@ static int32_t code_of_failure(int32_t code)
 /* A hash of this program's file. */
 static uint64_t hash_of_program(void)
 {
+    static uint64_t hash;
     DtFileView view;
-    uint64_t hash = 0;
+    if (hash)
+        return hash;
     const DtStatus status = dt_file_map("/proc/self/exe", &view);
     if (dt_status_ok(&status)) {
         hash = dt_hash_bytes(view.at, view.len, 0);
@@ -196,29 +83,16 @@ static DtFacts facts_of(const DtRunOptions *options, const DtPlan *plan, uint64_
     return facts;
 }
 
-/* ---- meeting ---- */
+/* ---- newcomers ---- */
 
-/* Sleeps until a newcomer does something, or a short while; then says who knows another key. */
-static void look_at_newcomers(DtCluster *n)
+/* Listens for others. port 0: any; ret_port is the one that was taken. */
+static DtStatus listen_at(DtCluster *n, uint16_t port, uint16_t *ret_port)
 {
-    struct pollfd look = {.fd = dt_newcomers_fd(n->newcomers), .events = POLLIN};
-    poll(&look, 1, LOOK_MS);
-    dt_newcomers_look(n->newcomers, dt_now_ns());
-    for (const char *from; (from = dt_newcomers_stranger(n->newcomers));) {
-        DtText line = {0};
-        dt_text_printf(&line,
-                       "dtrun: a program on %s was refused: it knows another key (docs/cluster.md: "
-                       "DTRUN_KEY), or is no node of this run",
-                       from);
-        dt_text_say(stderr, line.at);
-        dt_text_free(&line);
-    }
-}
-
-/* What ends the run of this node, since another one cannot start. An exit code is 1 to 255. */
-static DtStatus status_of(const Message *m)
-{
-    return dt_status_fail(code_of_failure(m->code), "node %u: %.450s", m->node, m->text);
+    int fd;
+    DtStatus status = dt_socket_listen(port, &fd, ret_port);
+    if (dt_status_ok(&status) && !(n->newcomers = dt_newcomers_new(n->key, fd)))
+        status = dt_status_fail(DT_EXIT_RETRY, "no memory to wait for other nodes");
+    return status;
 }
 
 static bool is_another(const DtCluster *n, const DtHello *hello)
@@ -226,290 +100,469 @@ static bool is_another(const DtCluster *n, const DtHello *hello)
     return hello->node < n->nodes && hello->node != n->node;
 }
 
-/* Answers the nodes that come with the message, until all that n->has_ended does not have have
- * come, at most for `report_ns`. */
-static void answer_rest(DtCluster *n, const Message *answer)
-{
-    const uint64_t until_ns = dt_now_ns() + report_ns;
-    uint32_t missing = 0;
-    for (uint32_t i = 0; i < n->nodes; i++)
-        missing += i != n->node && !n->has_ended[i];
-    while (missing > 0 && dt_now_ns() < until_ns && !n->is_over(n->context)) {
-        DtNewcomer one;
-        char why[DT_WHY_BYTES];
-        look_at_newcomers(n);
-        while (dt_newcomers_take(n->newcomers, &one)) {
-            const DtSocketWait wait = {.until_ns = dt_now_ns() + 1000000000u};
-            const bool differs = dt_hello_differs(&n->facts, &one.hello.facts, one.hello.node, why);
-            const bool is_new = is_another(n, &one.hello) && !n->has_ended[one.hello.node];
-            if (!dt_newcomers_answer(n->newcomers, &one, n->node, differs ? why : NULL) || differs)
-                continue;
-            missing -= is_new;
-            n->has_ended[one.hello.node] = n->has_ended[one.hello.node] || is_new;
-            dt_socket_send(one.fd, answer, sizeof *answer, &wait);
-            close(one.fd);
-        }
-    }
-}
-
-/* A node that cannot start ends the run of all nodes: of those that have come, and of those that
- * come a little later. */
-static void tell_refusal(DtCluster *n)
-{
-    const Message *m = &n->refusal;
-    n->has_ended[m->node] = true;
-    for (uint32_t i = 1; i < n->nodes; i++)
-        if (n->fds[i] >= 0) {
-            send_to(n, i, m);
-            n->has_ended[i] = true;
-        }
-    answer_rest(n, m);
-}
-
-/* Why a node is not taken; NULL: it is. */
-static const char *find_reason(const DtCluster *n, const DtHello *hello,
+/* Why a newcomer is not taken; NULL: it is. */
+static const char *find_reason(const DtCluster *n, const DtHello *hello, bool is_there,
                                char ret_text[DT_WHY_BYTES])
 {
     if (dt_hello_differs(&n->facts, &hello->facts, hello->node, ret_text))
         return ret_text;
-    if (!is_another(n, hello) || (hello->role == DT_ROLE_AGENT && n->fds[hello->node] >= 0)) {
-        snprintf(ret_text, DT_WHY_BYTES,
-                 "there is a node with number %u already, and another one on %s: --node is another "
-                 "one on each machine",
-                 hello->node, hello->facts.host);
-        return ret_text;
-    }
-    return NULL;
+    if (is_another(n, hello) && !is_there)
+        return NULL;
+    snprintf(ret_text, DT_WHY_BYTES,
+             "there is a node with number %u already, and another one on %s: --node is another one "
+             "on each machine",
+             hello->node, hello->facts.host);
+    return ret_text;
 }
 
-/* One that knows the key: a node of this run, or one that cannot start. */
-static void welcome(DtCluster *n, DtNewcomer *one, uint32_t *ret_missing)
+/* Answers a newcomer. Whether it is taken; else its connection is closed. */
+static bool answer(DtCluster *n, DtNewcomer *one, bool is_there)
 {
     char text[DT_WHY_BYTES];
-    const char *why = find_reason(n, &one->hello, text);
-    if (why) {
-        DtText line = {0};
-        dt_text_printf(&line, "dtrun: refused: %s", why);
-        dt_text_say(stderr, line.at);
-        dt_text_free(&line);
-    }
-    if (!dt_newcomers_answer(n->newcomers, one, n->node, why) || why)
-        return;
-    if (one->hello.role == DT_ROLE_AGENT) {
-        n->fds[one->hello.node] = one->fd;
-        --*ret_missing;
-        return;
-    }
-    Message m = {0};
-    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + 1000000000u};
-    if (one->hello.role == DT_ROLE_REFUSES &&
-        dt_socket_recv(one->fd, &m, sizeof m, &wait) == DT_SOCKET_OK && m.magic == magic &&
-        m.kind == DT_CLUSTER_FAILED) {
-        m.text[sizeof m.text - 1] = '\0';
-        m.node = one->hello.node;
-        n->refusal = m;
-    }
-    close(one->fd);
+    const char *why = find_reason(n, &one->hello, is_there, text);
+    if (why && n->stage != DT_STAGE_REFUSES)
+        say("refused: %s", why);
+    return dt_newcomers_answer(n->newcomers, one, n->node, why) && !why;
 }
 
-static void say_who_is_missing(const DtCluster *n)
+static void send_now(int fd, const DtMessage *m)
 {
+    DtLink link = {.fd = -1};
+    dt_link_open(&link, fd);
+    dt_link_send(&link, m); /* it is short: the system takes it all */
+    free(link.out);
+}
+
+/* Node 0 takes a node, or one that is going to say why it cannot start. */
+static void take_at_root(DtCluster *n, DtNewcomer *one)
+{
+    const bool is_agent = one->hello.role == DT_ROLE_AGENT;
+    DtGathered *at = is_another(n, &one->hello) ? &n->gathered[one->hello.node] : NULL;
+    if (!answer(n, one, at && is_agent && at->fd >= 0))
+        return;
+    if (n->stage == DT_STAGE_REFUSES) {
+        send_now(one->fd, &n->refusal);
+        n->n_gathered += at->port == 0; /* which has told one then */
+        at->port = 1;
+        close(one->fd);
+    } else if (is_agent) {
+        *at = (DtGathered){.fd = one->fd, .port = (uint16_t)one->hello.port};
+        memcpy(at->address, one->from, sizeof at->address);
+        memcpy(at->host, one->hello.facts.host, sizeof at->host);
+        n->n_gathered++;
+    } else {
+        dt_link_close(&n->refuser);
+        dt_link_open(&n->refuser, one->fd);
+        n->refuser_ns = dt_now_ns();
+        n->refusal.node = one->hello.node;
+    }
+}
+
+/* A node takes one of its children. */
+static void take_child(DtCluster *n, DtNewcomer *one, uint64_t now_ns)
+{
+    const uint32_t at = dt_agent_neighbour(&n->agent, one->hello.node);
+    const bool is_child = one->hello.role == DT_ROLE_AGENT && at > 0 && at < n->agent.n;
+    if (!answer(n, one, !is_child || n->agent.at[at].is_there))
+        return;
+    dt_link_open(&n->links[at], one->fd);
+    dt_agent_meet(&n->agent, at, one->hello.facts.host, now_ns);
+}
+
+static void take_newcomers(DtCluster *n, uint64_t now_ns)
+{
+    DtNewcomer one;
+    if (!n->newcomers)
+        return;
+    dt_newcomers_look(n->newcomers, now_ns);
+    while (dt_newcomers_take(n->newcomers, &one))
+        if (n->node == 0)
+            take_at_root(n, &one);
+        else
+            take_child(n, &one, now_ns);
+    for (const char *from; (from = dt_newcomers_stranger(n->newcomers));)
+        say("a program on %s was refused: it knows another key (DTRUN_KEY must be the same on all "
+            "nodes), or is no node of this run",
+            from);
+}
+
+/* ---- node 0 ---- */
+
+/* Begins to tell all nodes, those that are here and those that come within ten seconds, why the run
+ * does not start. */
+static void begin_refusal(DtCluster *n, uint64_t now_ns)
+{
+    n->stage = DT_STAGE_REFUSES;
+    n->began_ns = now_ns;
+    n->n_gathered = 0;
+    for (uint32_t i = 0; i < n->nodes; i++) {
+        DtGathered *at = &n->gathered[i];
+        const bool knows = at->fd >= 0 || i == n->node || i == n->refusal.node;
+        if (at->fd >= 0) {
+            send_now(at->fd, &n->refusal);
+            close(at->fd);
+        }
+        *at = (DtGathered){.fd = -1, .port = knows};
+        n->n_gathered += knows;
+    }
+}
+
+static DtStatus status_of(const DtMessage *m)
+{
+    return dt_status_fail(m->code, "node %u: %.450s", m->node, m->text);
+}
+
+/* Hears one that cannot start. */
+static void hear_refuser(DtCluster *n, uint64_t now_ns)
+{
+    DtMessage m;
+    const uint32_t node = n->refusal.node;
+    if (n->refuser.fd < 0)
+        return;
+    const bool lives = dt_link_pump(&n->refuser);
+    const int got = dt_link_next(&n->refuser, &m);
+    if (got == 0 && lives && now_ns < n->refuser_ns + refuser_ns)
+        return;
+    dt_link_close(&n->refuser);
+    if (got <= 0 || m.kind != DT_MESSAGE_FAILED)
+        return;
+    n->refusal = m;
+    n->refusal.node = node;
+    begin_refusal(n, now_ns);
+}
+
+static void say_who_is_missing(DtCluster *n)
+{
+    enum { MOST = 20 };
     DtText who = {0};
-    for (uint32_t i = 1; i < n->nodes; i++)
-        if (n->fds[i] < 0)
-            dt_text_printf(&who, "%s%u", who.len ? ", " : "", i);
-    DtText line = {0};
-    dt_text_printf(
-        &line, "dtrun: waits for node %s of %u, which are to be started with --meet %.200s, too",
-        who.at, n->nodes, n->options->meet);
-    dt_text_say(stderr, line.at);
-    dt_text_free(&line);
+    const uint32_t missing = n->nodes - 1 - n->n_gathered;
+    uint32_t said = 0;
+    for (uint32_t i = 1; i < n->nodes && said < MOST; i++)
+        if (n->gathered[i].fd < 0)
+            dt_text_printf(&who, "%s%u", said++ ? ", " : "", i);
+    say("waits for node %s%s of %u, which are to be started with --meet %.200s, too", who.at,
+        missing > said ? ", .." : "", n->nodes, n->options->meet);
     dt_text_free(&who);
 }
 
-/* Removes nodes that went away before all nodes were there: others may connect in their place. */
-static void forget_gone(DtCluster *n, uint32_t *ret_missing)
+/* Removes nodes that went away before all were there: others may connect in their place. */
+static void forget_gone(DtCluster *n)
 {
     for (uint32_t i = 1; i < n->nodes; i++)
-        if (n->fds[i] >= 0 && dt_socket_has_gone(n->fds[i])) {
-            lose(n, i);
-            ++*ret_missing;
+        if (n->gathered[i].fd >= 0 && dt_socket_has_gone(n->gathered[i].fd)) {
+            close(n->gathered[i].fd);
+            n->gathered[i].fd = -1;
+            n->n_gathered--;
         }
 }
 
-static DtStatus listen_there(DtCluster *n, uint16_t port)
+/* All are there: sends each the address of its parent. */
+static void send_routes(DtCluster *n, uint64_t now_ns)
 {
-    uint16_t got;
-    int fd;
-    DtStatus status = dt_socket_listen(port, &fd, &got);
-    if (dt_status_ok(&status) && !(n->newcomers = dt_newcomers_new(n->key, fd)))
-        status = dt_status_fail(DT_EXIT_RETRY, "no memory to wait for other nodes");
-    return status;
-}
-
-static DtStatus gather(DtCluster *n, uint16_t port)
-{
-    uint32_t missing = n->nodes - 1;
-    DtStatus status = listen_there(n, port);
-    bool is_said = false;
-    const uint64_t began = dt_now_ns();
-    while (dt_status_ok(&status) && missing > 0) {
-        DtNewcomer one;
-        look_at_newcomers(n);
-        forget_gone(n, &missing);
-        while (missing > 0 && !n->refusal.kind && dt_newcomers_take(n->newcomers, &one))
-            welcome(n, &one, &missing);
-        if (n->refusal.kind) {
-            tell_refusal(n);
-            status = status_of(&n->refusal);
-            break;
+    for (uint32_t i = 1; i < n->nodes; i++) {
+        DtGathered *at = &n->gathered[i];
+        const uint32_t parent = dt_tree_parent(i);
+        DtMessage m = {.kind = DT_MESSAGE_ROUTE, .node = parent};
+        if (parent > 0) {
+            m.port = n->gathered[parent].port;
+            snprintf(m.text, sizeof m.text, "%s", n->gathered[parent].address);
         }
-        if (n->is_over(n->context))
-            return dt_status_fail(DT_EXIT_INTERRUPTED,
-                                  "stopped while it waited for the other nodes");
-        if (!is_said && dt_now_ns() - began > say_after_ns) {
-            say_who_is_missing(n);
-            is_said = true;
+        send_now(at->fd, &m);
+        if (parent > 0) {
+            close(at->fd);
+        } else {
+            dt_link_open(&n->links[i], at->fd);
+            dt_agent_meet(&n->agent, i, at->host, now_ns);
         }
-        if (dt_now_ns() - began > come_ns)
-            status = dt_status_fail(DT_EXIT_RETRY, "%u of %u nodes have not come within %d minutes",
-                                    missing, n->nodes - 1, (int)(come_ns / 60000000000u));
+        at->fd = -1;
     }
     dt_newcomers_free(n->newcomers); /* closes the socket: later connections are refused */
     n->newcomers = NULL;
+    n->stage = DT_STAGE_JOINS;
+    n->routed_ns = now_ns;
+}
+
+static void gather(DtCluster *n, uint64_t now_ns)
+{
+    hear_refuser(n, now_ns);
+    if (n->stage != DT_STAGE_GATHERS)
+        return;
+    if (n->n_gathered == n->nodes - 1 || now_ns > n->try_ns) {
+        forget_gone(n);
+        n->try_ns = now_ns + again_ns;
+    }
+    if (n->n_gathered == n->nodes - 1) {
+        send_routes(n, now_ns);
+        return;
+    }
+    if (!n->is_said && now_ns > n->began_ns + say_after_ns) {
+        say_who_is_missing(n);
+        n->is_said = true;
+    }
+    if (now_ns > n->began_ns + come_ns)
+        fail(n, dt_status_fail(DT_EXIT_RETRY, "%u of %u nodes have not come within %d minutes",
+                               n->nodes - 1 - n->n_gathered, n->nodes - 1,
+                               (int)(come_ns / 60000000000u)));
+}
+
+/* ---- other nodes ---- */
+
+static void begin_connection(DtCluster *n, uint64_t now_ns)
+{
+    int fd;
+    const bool is_inner = n->newcomers != NULL;
+    DtHello hello = {.role = n->refuses ? DT_ROLE_REFUSES : DT_ROLE_AGENT, .node = n->node,
+                     .facts = n->facts, .port = is_inner ? n->gathered->port : 0};
+    n->try_ns = now_ns + again_ns;
+    if (dt_socket_begin(&n->goal, n->tries++, &fd))
+        dt_greeting_begin(&n->greeting, fd, n->key, &hello, now_ns);
+    else
+        snprintf(n->why, sizeof n->why, "%s", dt_socket_why());
+}
+
+/* Has connected with the goal. */
+static void arrive(DtCluster *n, uint64_t now_ns)
+{
+    dt_link_open(&n->links[0], n->greeting.fd);
+    n->greeting.fd = -1;
+    if (n->refuses) {
+        dt_link_send(&n->links[0], &n->refusal);
+        fail(n, DT_OK);
+    } else if (n->stage == DT_STAGE_CONNECTS) {
+        n->stage = DT_STAGE_WAITS;
+    } else {
+        n->stage = DT_STAGE_JOINS;
+        dt_agent_meet(&n->agent, 0, n->goal.host, now_ns);
+    }
+}
+
+static void give_up(DtCluster *n)
+{
+    const DtGreeting *g = &n->greeting;
+    const char *host = n->goal.host;
+    const uint32_t port = n->goal.port;
+    if (g->state == DT_GREETING_REFUSED)
+        fail(n, dt_status_fail(DT_EXIT_USAGE, "%s", g->text));
+    else
+        fail(n, dt_status_fail(DT_EXIT_USAGE,
+                               "who listens at %.200s, port %u, %.200s; all nodes need the same "
+                               "DTRUN_KEY, or the same file ~/.config/dtrun/key",
+                               host, port, g->text));
+}
+
+/* Connects with the goal: tries again and again until somebody listens there. */
+static void connect_on(DtCluster *n, uint64_t now_ns)
+{
+    DtGreeting *g = &n->greeting;
+    const bool to_first = n->stage == DT_STAGE_CONNECTS;
+    if (g->fd >= 0 && dt_greeting_step(g, now_ns) == DT_GREETING_MET) {
+        arrive(n, now_ns);
+    } else if (g->fd >= 0 && dt_greeting_is_done(g)) {
+        if (g->state != DT_GREETING_GONE)
+            give_up(n);
+        snprintf(n->why, sizeof n->why, "%.190s", g->text);
+        close(g->fd);
+        g->fd = -1;
+    } else if (g->fd < 0 && now_ns >= n->try_ns) {
+        begin_connection(n, now_ns);
+    }
+    if (n->refuses && now_ns > n->began_ns + refuse_ns)
+        fail(n, DT_OK);
+    if (to_first && !n->refuses && !n->is_said && now_ns > n->began_ns + say_after_ns) {
+        say("waits for node 0 at %.200s (%s)", n->options->meet, n->why);
+        n->is_said = true;
+    }
+    if (now_ns > (to_first ? n->began_ns + come_ns : n->routed_ns + join_ns))
+        fail(n, dt_status_fail(DT_EXIT_RETRY, "cannot connect with %.200s, port %u: %.200s",
+                               n->goal.host, n->goal.port, n->why));
+}
+
+/* Node 0 says who the parent is. */
+static void take_route(DtCluster *n, const DtMessage *m, uint64_t now_ns)
+{
+    n->routed_ns = now_ns;
+    if (m->node != n->agent.at[0].node || (m->port == 0) != (m->node == 0) ||
+        strlen(m->text) >= sizeof n->goal.host) {
+        fail(n, dt_status_fail(DT_EXIT_RETRY, "node 0 says something else than where to go"));
+    } else if (m->port == 0) {
+        n->stage = DT_STAGE_JOINS;
+        dt_agent_meet(&n->agent, 0, n->goal.host, now_ns);
+    } else {
+        dt_link_close(&n->links[0]);
+        n->goal.port = m->port;
+        memcpy(n->goal.host, m->text, strlen(m->text) + 1);
+        n->stage = DT_STAGE_GOES;
+        n->try_ns = now_ns;
+        n->tries = 0;
+    }
+}
+
+static void wait_for_route(DtCluster *n, uint64_t now_ns)
+{
+    DtMessage m;
+    const bool lives = dt_link_pump(&n->links[0]);
+    const int got = dt_link_next(&n->links[0], &m);
+    if (got == 1 && m.kind == DT_MESSAGE_ROUTE)
+        take_route(n, &m, now_ns);
+    else if (got == 1 && m.kind == DT_MESSAGE_FAILED)
+        fail(n, status_of(&m));
+    else if (!lives || got != 0)
+        fail(n, dt_status_fail(DT_EXIT_RETRY,
+                               "node 0 has gone before the ranks were started"));
+    else if (!n->is_said && now_ns > n->began_ns + say_after_ns) {
+        say("waits until all nodes are there");
+        n->is_said = true;
+    } else if (now_ns > n->began_ns + 2 * come_ns)
+        fail(n, dt_status_fail(DT_EXIT_RETRY, "node 0 waits for other nodes for too long"));
+}
+
+/* ---- the tree ---- */
+
+static void join(DtCluster *n, uint64_t now_ns)
+{
+    if (dt_agent_has_joined(&n->agent)) {
+        dt_newcomers_free(n->newcomers);
+        n->newcomers = NULL;
+        n->stage = DT_STAGE_MET;
+    } else if (now_ns > n->routed_ns + 2 * join_ns) {
+        const DtStatus status = dt_status_fail(
+            DT_EXIT_RETRY, "the nodes below node %u have not come within %d s; a firewall must let "
+                           "dtrun's connections between all hosts through",
+            n->node, (int)(2 * join_ns / 1000000000u));
+        dt_agent_fail(&n->agent, status.code, status.message, now_ns);
+        fail(n, status);
+    }
+}
+
+/* Whether neighbours that are there already have no news of a failure. */
+static bool hear_neighbours(DtCluster *n, uint64_t now_ns)
+{
+    dt_cluster_pump(n, now_ns);
+    if (!n->agent.has_note)
+        return true;
+    n->agent.has_note = false;
+    fail(n, status_of(&n->agent.note));
+    return false;
+}
+
+void dt_cluster_step(DtCluster *n, uint64_t now_ns)
+{
+    take_newcomers(n, now_ns);
+    if ((n->stage == DT_STAGE_WAITS || n->stage == DT_STAGE_GOES || n->stage == DT_STAGE_JOINS) &&
+        !hear_neighbours(n, now_ns))
+        return;
+    switch (n->stage) {
+    case DT_STAGE_GATHERS: gather(n, now_ns); return;
+    case DT_STAGE_CONNECTS:
+    case DT_STAGE_GOES: connect_on(n, now_ns); return;
+    case DT_STAGE_WAITS: wait_for_route(n, now_ns); return;
+    case DT_STAGE_JOINS: join(n, now_ns); return;
+    case DT_STAGE_REFUSES:
+        if (n->n_gathered >= n->nodes || now_ns > n->began_ns + refuse_ns)
+            fail(n, n->refuses ? DT_OK : status_of(&n->refusal));
+        return;
+    case DT_STAGE_MET: dt_cluster_pump(n, now_ns); return;
+    case DT_STAGE_FAILED: return;
+    }
+}
+
+/* ---- begin and end ---- */
+
+static void send_to_neighbour(void *context, uint32_t neighbour, const DtMessage *m)
+{
+    DtCluster *n = context;
+    dt_link_send(&n->links[neighbour], m);
+}
+
+/* Opens the sockets of a node that takes others: node 0, or one that has children. */
+static DtStatus open_listener(DtCluster *n)
+{
+    uint16_t port = 0;
+    if (n->node > 0 && (n->refuses || dt_tree_children(n->nodes, n->node) == 0))
+        return DT_OK;
+    const DtStatus status = listen_at(n, n->node == 0 ? n->meet.port : 0, &port);
+    if (n->node > 0)
+        n->gathered->port = port;
     return status;
 }
 
-/* Greets who listens at the other end of n->fds[0]. */
-static DtGreetingState greet(DtCluster *n, DtRole role, DtGreeting *g)
+static DtStatus open_with(DtCluster *n, uint32_t per_node)
 {
-    const DtHello hello = {.role = role, .node = n->node, .facts = n->facts};
-    dt_greeting_begin(g, n->fds[0], n->key, &hello, dt_now_ns());
-    while (!dt_greeting_is_done(g) && !n->is_over(n->context)) {
-        struct pollfd look = {.fd = g->fd, .events = dt_greeting_events(g)};
-        poll(&look, 1, LOOK_MS);
-        dt_greeting_step(g, dt_now_ns());
-    }
-    return g->state;
+    const uint32_t n_gathered = n->node == 0 ? n->nodes : 1;
+    dt_agent_init(&n->agent, n->nodes, n->node, per_node);
+    n->agent.send = send_to_neighbour;
+    n->agent.context = n;
+    n->stage = n->node == 0 ? DT_STAGE_GATHERS : DT_STAGE_CONNECTS;
+    n->began_ns = dt_now_ns();
+    n->greeting.fd = n->refuser.fd = -1;
+    for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++)
+        n->links[i].fd = -1;
+    n->gathered = calloc(n_gathered, sizeof *n->gathered);
+    if (!n->gathered)
+        return dt_status_fail(DT_EXIT_RETRY, "no memory for %u nodes", n->nodes);
+    for (uint32_t i = 0; i < n_gathered; i++)
+        n->gathered[i].fd = -1;
+    dt_socket_make_room(n_gathered);
+    DtStatus status = dt_key_find(n->key);
+    if (dt_status_ok(&status))
+        status = dt_socket_parse(n->options->meet, &n->meet);
+    n->goal = n->meet;
+    return dt_status_ok(&status) ? open_listener(n) : status;
 }
 
-/* Connects with node 0, and tries again if that fails, until wait->until_ns. The status of LATE is
- * that nobody is there. */
-static DtSocketResult reach(DtCluster *n, const DtMeet *meet, const DtSocketWait *wait, DtRole role,
-                            DtGreeting *g)
-{
-    for (;;) {
-        const DtSocketResult result = dt_socket_connect(meet, wait, &n->fds[0]);
-        if (result != DT_SOCKET_OK)
-            return result;
-        if (greet(n, role, g) != DT_GREETING_GONE && dt_greeting_is_done(g))
-            return DT_SOCKET_OK;
-        lose(n, 0);
-        if (n->is_over(n->context))
-            return DT_SOCKET_OVER;
-        if (wait->until_ns && dt_now_ns() > wait->until_ns)
-            return DT_SOCKET_LATE;
-        usleep(LOOK_MS * 1000);
-    }
-}
-
-static DtStatus go_there(DtCluster *n, const DtMeet *meet)
-{
-    DtGreeting g;
-    DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + say_after_ns};
-    DtSocketResult result = reach(n, meet, &wait, DT_ROLE_AGENT, &g);
-    if (result == DT_SOCKET_LATE) {
-        DtText line = {0};
-        dt_text_printf(&line, "dtrun: waits for node 0 at %.200s (%s)", n->options->meet,
-                       dt_socket_why());
-        dt_text_say(stderr, line.at);
-        dt_text_free(&line);
-        wait.until_ns = dt_now_ns() + come_ns;
-        result = reach(n, meet, &wait, DT_ROLE_AGENT, &g);
-    }
-    if (result == DT_SOCKET_OVER)
-        return dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for node 0");
-    if (result != DT_SOCKET_OK)
-        return dt_status_fail(DT_EXIT_RETRY, "node 0 has not come to %.200s within %d minutes",
-                              n->options->meet, (int)(come_ns / 60000000000u));
-    if (g.state == DT_GREETING_REFUSED)
-        return dt_status_fail(DT_EXIT_USAGE, "%s", g.text);
-    if (g.state == DT_GREETING_STRANGER)
-        return dt_status_fail(DT_EXIT_USAGE,
-                              "who listens at %.200s %.200s; all nodes need the same DTRUN_KEY, or "
-                              "the same file ~/.config/dtrun/key",
-                              n->options->meet, g.text);
-    return DT_OK;
-}
-
-/* plan: NULL if it cannot be read. */
-static DtStatus open_meeting(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
-                             bool (*is_over)(void *context), void *context, DtMeet *ret_meet,
-                             DtCluster **ret_cluster)
+static DtCluster *new_cluster(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
+                              bool (*is_over)(void *context), void *context)
 {
     DtCluster *n = calloc(1, sizeof *n);
-    *ret_cluster = n;
     if (n)
         *n = (DtCluster){.options = options, .facts = facts_of(options, plan, words),
                          .nodes = (uint32_t)options->nodes, .node = (uint32_t)options->node,
                          .is_over = is_over, .context = context};
-    if (n) {
-        n->fds = calloc(n->nodes, sizeof *n->fds);
-        n->has_ended = calloc(n->nodes, sizeof *n->has_ended);
-    }
-    if (!n || !n->fds || !n->has_ended)
-        return dt_status_fail(DT_EXIT_RETRY, "no memory for %lld nodes", (long long)options->nodes);
-    for (uint32_t i = 0; i < n->nodes; i++)
-        n->fds[i] = -1;
-    dt_socket_make_room(n->nodes);
-    const DtStatus status = dt_key_find(n->key);
-    return dt_status_ok(&status) ? dt_socket_parse(options->meet, ret_meet) : status;
+    return n;
+}
+
+static const DtStatus no_memory = {.code = DT_EXIT_RETRY, .message = "no memory for other nodes"};
+
+DtStatus dt_cluster_open(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
+                         bool (*is_over)(void *context), void *context, DtCluster **ret_cluster)
+{
+    *ret_cluster = new_cluster(options, plan, words, is_over, context);
+    const uint32_t ranks = plan && plan->meta ? dt_cluster_ranks(options, plan) : 1;
+    return *ret_cluster ? open_with(*ret_cluster, ranks) : no_memory;
 }
 
 DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                          bool (*is_over)(void *context), void *context, DtCluster **ret_cluster)
 {
-    DtMeet meet;
-    const DtStatus status =
-        open_meeting(options, plan, words, is_over, context, &meet, ret_cluster);
-    if (!dt_status_ok(&status))
-        return status;
+    DtStatus status = dt_cluster_open(options, plan, words, is_over, context, ret_cluster);
     DtCluster *n = *ret_cluster;
-    return n->node == 0 ? gather(n, meet.port) : go_there(n, &meet);
-}
-
-/* ---- a node that cannot start ---- */
-
-static bool never(void *context)
-{
-    (void)context;
-    return false;
+    while (dt_status_ok(&status) && n->stage != DT_STAGE_MET && n->stage != DT_STAGE_FAILED) {
+        dt_cluster_sleep(n);
+        dt_cluster_step(n, dt_now_ns());
+        if (is_over(context) && n->stage != DT_STAGE_FAILED)
+            return dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for %s",
+                                  n->node == 0 ? "the other nodes" : "node 0");
+    }
+    return dt_status_ok(&status) ? n->status : status;
 }
 
 void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                        const DtStatus *why)
 {
-    DtCluster *n = NULL;
-    DtMeet meet;
     const bool is_node = options->nodes > 1 && options->node >= 0 && options->meet &&
                          options->node < options->nodes;
-    DtStatus status = DT_OK;
-    if (!is_node)
+    DtCluster *n = is_node ? new_cluster(options, plan, words, NULL, NULL) : NULL;
+    if (!n)
         return;
-    status = open_meeting(options, plan, words, never, NULL, &meet, &n);
-    if (dt_status_ok(&status)) {
-        const DtSocketWait wait = {never, NULL, dt_now_ns() + report_ns};
-        Message m = message(n, DT_CLUSTER_FAILED);
-        m.code = why->code;
-        snprintf(m.text, sizeof m.text, "%s", why->message);
-        DtGreeting g;
-        if (n->node == 0)
-            status = listen_there(n, meet.port);
-        if (n->node == 0 && dt_status_ok(&status))
-            answer_rest(n, &m);
-        else if (n->node != 0 && reach(n, &meet, &wait, DT_ROLE_REFUSES, &g) == DT_SOCKET_OK &&
-                 g.state == DT_GREETING_MET)
-            send_to(n, 0, &m);
+    n->refuses = true;
+    n->refusal = (DtMessage){.kind = DT_MESSAGE_FAILED, .node = n->node, .code = why->code};
+    snprintf(n->refusal.text, sizeof n->refusal.text, "%s", why->message);
+    const DtStatus status = open_with(n, 1);
+    if (dt_status_ok(&status) && n->node == 0)
+        begin_refusal(n, dt_now_ns());
+    while (dt_status_ok(&status) && n->stage != DT_STAGE_FAILED) {
+        dt_cluster_sleep(n);
+        dt_cluster_step(n, dt_now_ns());
     }
     dt_cluster_part(n);
 }
@@ -518,209 +571,20 @@ void dt_cluster_part(DtCluster *n)
 {
     if (!n)
         return;
-    for (uint32_t i = 0; n->fds && i < n->nodes; i++)
-        if (n->fds[i] >= 0)
-            close(n->fds[i]);
+    for (uint32_t i = 0; n->node == 0 && n->gathered && i < n->nodes; i++)
+        if (n->gathered[i].fd >= 0)
+            close(n->gathered[i].fd);
+    for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++) {
+        const uint64_t until_ns = dt_now_ns() + 1000000000u;
+        while (n->links[i].fd >= 0 && n->links[i].n_out > 0 && dt_link_pump(&n->links[i]) &&
+               dt_now_ns() < until_ns)
+            usleep(1000);
+        dt_link_close(&n->links[i]);
+    }
+    dt_link_close(&n->refuser);
+    if (n->greeting.fd >= 0)
+        close(n->greeting.fd);
     dt_newcomers_free(n->newcomers);
-    free(n->fds);
-    free(n->has_ended);
+    free(n->gathered);
     free(n);
-}
-
-/* ---- an attempt ---- */
-
-static DtStatus start_all(DtCluster *n, DtShared *shared)
-{
-    Message m = message(n, START);
-    uint16_t port;
-    int fd;
-    for (uint32_t i = 1; i < n->nodes; i++)
-        if (n->fds[i] < 0 || dt_socket_has_gone(n->fds[i]))
-            return dt_status_fail(DT_EXIT_RETRY, "node %u has gone before the ranks were started",
-                                  i);
-    const DtStatus status = dt_socket_listen(0, &fd, &port);
-    if (!dt_status_ok(&status))
-        return status;
-    if (getrandom(&m.token, sizeof m.token, 0) != (ssize_t)sizeof m.token)
-        return dt_status_fail(DT_EXIT_RETRY, "no random number for the nodes: %s", strerror(errno));
-    m.port = port;
-    shared->meet_fd = fd;
-    shared->meet_port = port;
-    shared->meet_token = m.token;
-    dt_key_derive(n->key, "heads", m.token, shared->meet_key);
-    for (uint32_t i = 1; i < n->nodes; i++)
-        if (!send_to(n, i, &m))
-            return dt_status_fail(DT_EXIT_RETRY, "node %u has gone before the ranks were started",
-                                  i);
-    return DT_OK;
-}
-
-DtStatus dt_cluster_start(DtCluster *n, DtShared *shared)
-{
-    Message m;
-    shared->meet_fd = -1;
-    n->code = DT_EXIT_OK;
-    for (uint32_t i = 0; i < n->nodes; i++)
-        n->has_ended[i] = false;
-    if (n->node == 0)
-        return start_all(n, shared);
-    DtSocketResult result = receive(n, 0, dt_now_ns() + say_after_ns, &m);
-    if (result == DT_SOCKET_LATE) {
-        dt_text_say(stderr, "dtrun: waits until all nodes are there");
-        result = receive(n, 0, 0, &m);
-    }
-    if (result == DT_SOCKET_OVER)
-        return dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for the other nodes");
-    if (result != DT_SOCKET_OK)
-        return dt_status_fail(DT_EXIT_RETRY, "node 0 has gone before the ranks were started");
-    if (m.kind == DT_CLUSTER_FAILED)
-        return status_of(&m);
-    if (m.kind != START || m.port == 0 || m.port > 65535)
-        return dt_status_fail(DT_EXIT_RETRY, "node 0 says something else than to start");
-    shared->meet_port = m.port;
-    shared->meet_token = m.token;
-    dt_key_derive(n->key, "heads", m.token, shared->meet_key);
-    return DT_OK;
-}
-
-static void pass_on(DtCluster *n, const Message *m, uint32_t from)
-{
-    for (uint32_t i = 0; i < n->nodes; i++)
-        if (i != from && n->fds[i] >= 0)
-            send_to(n, i, m);
-}
-
-void dt_cluster_tell(DtCluster *n, DtClusterNews news, int32_t code, const char *text)
-{
-    Message m = message(n, news);
-    m.code = code;
-    snprintf(m.text, sizeof m.text, "%s", text);
-    pass_on(n, &m, n->node);
-}
-
-static DtClusterNote note_of(const Message *m)
-{
-    DtClusterNote note = {.news = (DtClusterNews)m->kind, .node = m->node, .code = m->code};
-    if (note.news == DT_CLUSTER_FAILED)
-        note.code = code_of_failure(m->code);
-    snprintf(note.text, sizeof note.text, "%s", m->text);
-    return note;
-}
-
-/* Reports the failure of a node that could not report it itself, because it has gone. */
-static DtClusterNote fail_node(DtCluster *n, uint32_t node, int code, const char *what)
-{
-    Message m = message(n, DT_CLUSTER_FAILED);
-    m.node = node;
-    m.code = code;
-    snprintf(m.text, sizeof m.text, "%s", what);
-    if (n->node == 0)
-        pass_on(n, &m, node);
-    return note_of(&m);
-}
-
-static DtClusterNote gone(DtCluster *n, uint32_t node)
-{
-    lose(n, node);
-    return fail_node(n, node, DT_EXIT_RETRY,
-                     "it has gone: its dtrun has ended, or the network to it");
-}
-
-static bool is_failure(int code)
-{
-    return code != DT_EXIT_OK && code != DT_EXIT_INTERRUPTED && code != DT_EXIT_IO;
-}
-
-static void note_end(DtCluster *n, uint32_t node, const Message *m)
-{
-    n->has_ended[node] = true;
-    if (n->code == DT_EXIT_OK && m->code != DT_EXIT_OK)
-        n->code = code_of_failure(m->code);
-}
-
-DtClusterNote dt_cluster_hear(DtCluster *n)
-{
-    for (uint32_t i = 0; i < n->nodes; i++) {
-        Message m;
-        if (n->fds[i] < 0 || !dt_socket_has(n->fds[i]))
-            continue;
-        if (receive(n, i, dt_now_ns() + say_after_ns, &m) != DT_SOCKET_OK)
-            return gone(n, i);
-        if (m.kind == ENDED)
-            note_end(n, i, &m);
-        if (m.kind == ENDED && is_failure(m.code)) /* normally the node itself has reported its
-                                                    * failure before that */
-            return fail_node(n, i, m.code, "its ranks have failed, as it says itself");
-        if (m.kind != DT_CLUSTER_FAILED && m.kind != DT_CLUSTER_STOP)
-            continue;
-        if (n->node == 0)
-            pass_on(n, &m, i);
-        return note_of(&m);
-    }
-    return (DtClusterNote){.news = DT_CLUSTER_NOTHING};
-}
-
-/* ---- the end of an attempt ---- */
-
-/* Waits for messages or a signal. False: a signal has come. */
-static bool await_end(DtCluster *n, uint32_t node)
-{
-    Message m;
-    while (n->fds[node] >= 0 && !n->has_ended[node]) {
-        const DtSocketResult result = receive(n, node, 0, &m);
-        if (result == DT_SOCKET_OVER)
-            return false;
-        if (result != DT_SOCKET_OK) {
-            gone(n, node);
-            n->code = n->code == DT_EXIT_OK ? DT_EXIT_RETRY : n->code;
-        } else if (m.kind == ENDED)
-            note_end(n, node, &m);
-        else if (m.kind == DT_CLUSTER_FAILED)
-            pass_on(n, &m, node);
-        n->was_stopped = n->was_stopped || (result == DT_SOCKET_OK && m.kind == DT_CLUSTER_STOP);
-    }
-    return true;
-}
-
-bool dt_cluster_is_whole(const DtCluster *n)
-{
-    for (uint32_t i = 0; i < n->nodes; i++)
-        if (i != n->node && n->fds[i] < 0 && (n->node == 0 || i == 0))
-            return false;
-    return true;
-}
-
-bool dt_cluster_was_stopped(const DtCluster *n) { return n->was_stopped; }
-
-int dt_cluster_collect(DtCluster *n, int code)
-{
-    Message m = message(n, ENDED);
-    m.code = code;
-    if (n->node != 0) {
-        send_to(n, 0, &m);
-        return code;
-    }
-    for (uint32_t i = 1; i < n->nodes; i++)
-        if (!await_end(n, i))
-            return code == DT_EXIT_OK ? DT_EXIT_INTERRUPTED : code;
-    return code == DT_EXIT_OK ? n->code : code;
-}
-
-bool dt_cluster_agree(DtCluster *n, DtClusterEnd *end)
-{
-    Message m = message(n, RESULT);
-    m.code = end->code;
-    m.has_saved = end->has_saved;
-    m.again = end->again;
-    if (n->node == 0) {
-        pass_on(n, &m, 0);
-        return true;
-    }
-    do {
-        if (n->fds[0] < 0 || receive(n, 0, 0, &m) != DT_SOCKET_OK)
-            return false;
-    } while (m.kind != RESULT);
-    const int code = m.code == DT_EXIT_OK ? DT_EXIT_OK : code_of_failure(m.code);
-    *end = (DtClusterEnd){.code = code, .has_saved = m.has_saved != 0, .again = m.again != 0};
-    return true;
 }

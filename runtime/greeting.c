@@ -7,13 +7,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static const uint64_t patience_ns = 10000000000u;
+static const uint64_t connect_ns = 3000000000u, patience_ns = 10000000000u;
 
 void dt_greeting_begin(DtGreeting *g, int fd, const uint8_t key[DT_DIGEST_BYTES],
                        const DtHello *hello, uint64_t now_ns)
 {
     *g = (DtGreeting){.state = DT_GREETING_CONNECTS, .fd = fd, .key = key, .hello = *hello,
-                      .until_ns = now_ns + patience_ns};
+                      .until_ns = now_ns + connect_ns};
 }
 
 short dt_greeting_events(const DtGreeting *g)
@@ -88,14 +88,16 @@ static void take_welcome(DtGreeting *g)
 
 DtGreetingState dt_greeting_step(DtGreeting *g, uint64_t now_ns)
 {
-    if (g->state == DT_GREETING_CONNECTS && has_connected(g))
+    if (g->state == DT_GREETING_CONNECTS && has_connected(g)) {
         g->state = DT_GREETING_WANTS_CHALLENGE;
+        g->until_ns = now_ns + patience_ns;
+    }
     if (g->state == DT_GREETING_WANTS_CHALLENGE &&
         receive(g, &g->challenge, sizeof g->challenge))
         take_challenge(g);
     if (g->state == DT_GREETING_WANTS_WELCOME && receive(g, &g->welcome, sizeof g->welcome))
         take_welcome(g);
     if (!dt_greeting_is_done(g) && now_ns > g->until_ns)
-        fail(g, DT_GREETING_GONE, "no answer for 10 s");
+        fail(g, DT_GREETING_GONE, "no answer");
     return g->state;
 }

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 100, QUEUE = 1024 };
+enum { LOOK_MS = 100, QUEUE = 4096 };
 
 DtStatus dt_socket_parse(const char *text, DtMeet *ret_meet)
 {
@@ -125,13 +125,27 @@ static DtSocketResult wait_for(int fd, short events, const DtSocketWait *wait)
     return wait->until_ns && dt_now_ns() > wait->until_ns ? DT_SOCKET_LATE : DT_SOCKET_OK;
 }
 
+static const char *why = "";
+
+const char *dt_socket_why(void) { return why; }
+
+/* Begins to connect to one address; -1: the reason is in errno. */
+static int begin_address(const struct addrinfo *at)
+{
+    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, at->ai_addr, at->ai_addrlen) == 0 || errno == EINPROGRESS)
+        return fd < 0 ? -1 : prepare(fd);
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
 /* Tries once to connect to one address; -1: the reason is in errno. */
 static int try_address(const struct addrinfo *at, const DtSocketWait *wait)
 {
-    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error = fd < 0 || (connect(fd, at->ai_addr, at->ai_addrlen) != 0 && errno != EINPROGRESS)
-                    ? errno
-                    : 0;
+    const int fd = begin_address(at);
+    int error = fd < 0 ? errno : 0;
     socklen_t len = sizeof error;
     const uint64_t patience = dt_now_ns() + 3000000000u;
     const DtSocketWait briefly = {wait->is_over, wait->context,
@@ -146,34 +160,52 @@ static int try_address(const struct addrinfo *at, const DtSocketWait *wait)
     if (!error)
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
     if (!error)
-        return prepare(fd);
+        return fd;
     if (fd >= 0)
         close(fd);
     errno = error;
     return -1;
 }
 
-static const char *why = "";
-
-const char *dt_socket_why(void) { return why; }
-
-static int try_all(const DtMeet *meet, const DtSocketWait *wait)
+/* Looks up the addresses of a host; NULL: there are none. */
+static struct addrinfo *find_addresses(const DtMeet *meet)
 {
     char port[8];
     struct addrinfo *found = NULL;
-    int fd = -1;
     snprintf(port, sizeof port, "%u", meet->port);
     const int error =
         getaddrinfo(meet->host, port, &(struct addrinfo){.ai_socktype = SOCK_STREAM}, &found);
-    if (error) {
+    if (error)
         why = gai_strerror(error);
-        return -1;
-    }
+    return error ? NULL : found;
+}
+
+bool dt_socket_begin(const DtMeet *meet, uint32_t tries, int *ret_fd)
+{
+    struct addrinfo *found = find_addresses(meet), *at = found;
+    uint32_t n = 0;
+    for (const struct addrinfo *each = found; each; each = each->ai_next)
+        n++;
+    for (uint32_t i = n ? tries % n : 0; i > 0; i--)
+        at = at->ai_next;
+    *ret_fd = at ? begin_address(at) : -1;
+    if (at && *ret_fd < 0)
+        why = strerror(errno);
+    if (found)
+        freeaddrinfo(found);
+    return *ret_fd >= 0;
+}
+
+static int try_all(const DtMeet *meet, const DtSocketWait *wait)
+{
+    struct addrinfo *found = find_addresses(meet);
+    int fd = -1;
     for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next) {
         fd = try_address(at, wait);
         why = fd < 0 ? strerror(errno) : "";
     }
-    freeaddrinfo(found);
+    if (found)
+        freeaddrinfo(found);
     return fd;
 }
 

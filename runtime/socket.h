@@ -47,6 +47,10 @@ void dt_socket_name(int fd, char *ret_name, size_t size);
 /* Tries to connect again and again until somebody listens there. */
 DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, int *ret_fd);
 
+/* Begins to connect, without waiting but for the look-up of the name; calls with tries 0, 1, .. use
+ * all addresses of the host in turn. False: dt_socket_why. */
+bool dt_socket_begin(const DtMeet *meet, uint32_t tries, int *ret_fd);
+
 /* Sends or receives all of the bytes. */
 DtSocketResult dt_socket_send(int fd, const void *bytes, size_t n, const DtSocketWait *wait);
 DtSocketResult dt_socket_recv(int fd, void *bytes, size_t n, const DtSocketWait *wait);

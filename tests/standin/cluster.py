@@ -311,7 +311,7 @@ def check_meeting(dtrun, plan, other):
             (["--node", "1"], "--node and --meet are of a run over several machines"),
             (["--nodes", "2", "--node", "0", "--meet", "a"], "`a` is no place where machines can meet"),
             (["--nodes", "2", "--node", "0", "--meet", "a:99999"], "no place where machines can meet"),
-            (["--nodes", "2", "--node", "0", "--meet", "a:1", "--comm", "shm"], "ranks of several machines talk by NCCL")):
+            (["--nodes", "2", "--node", "0", "--meet", "a:1", "--comm", "shm"], "have a GPU each and talk by NCCL")):
         done = subprocess.run([dtrun, plan, "--quiet", *arguments], capture_output=True, text=True)
         assert done.returncode == 2 and wanted in done.stderr, (arguments, done)
     print("ok meeting", flush=True)

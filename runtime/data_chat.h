@@ -5,6 +5,7 @@
  *   data_chat_make.c      files -> the cached file of samples
  *   data_chat_rows.c      documents -> rows of one length
  *   data_chat_line.c      a line of JSON -> a document
+ *   data_chat_encode.c    a document -> tokens
  *   data_chat_template.c  turns -> text
  *
  * The cached file is that of data_tokens.h with words of 32 bits in place of ids: `row` of them
@@ -69,6 +70,7 @@ typedef enum DtChatSpanKind {
 typedef struct DtChatSpan {
     DtChatSpanKind kind;
     bool trained;
+    DtTextPlace place; /* of a text: what stands in front of it */
     size_t first, len; /* in the text of the batch */
 } DtChatSpan;
 
@@ -103,6 +105,20 @@ DtStatus dt_datachatline_ask(DtChatBatch *batch, const DtChatTemplate *template,
 /* The same for one turn of the user. */
 DtStatus dt_datachatline_ask_text(DtChatBatch *batch, const DtChatTemplate *template,
                                   const char *text, size_t len);
+
+/* The tokens of a batch. Its memory is malloc'ed; zeros are none. */
+typedef struct DtChatTokens {
+    DtIds ids;    /* of all texts */
+    size_t *ends; /* by span: the end of its ids among them, and of those before it */
+    size_t *texts;
+} DtChatTokens;
+/* Encodes all texts of a batch on that many threads. name: for messages. */
+DtStatus dt_datachatencode_run(const DtTokenizer *tokenizer, const DtChatBatch *batch,
+                               const char *name, uint32_t threads, DtChatTokens *tokens);
+/* The tokens of a span; *ret_n of them. */
+const uint32_t *dt_datachatencode_ids(const DtTokenizer *tokenizer, const DtChatBatch *batch,
+                                      const DtChatTokens *tokens, size_t span, size_t *ret_n);
+void dt_datachatencode_free(DtChatTokens *tokens);
 
 typedef enum DtChatRole {
     DT_CHAT_SYSTEM,

@@ -54,13 +54,18 @@ void dt_datachatline_text(DtChatBatch *batch, const char *text, size_t len, bool
     if (last && last->kind == DT_CHAT_TEXT && last->trained == trained)
         last->len += len;
     else
-        add_span(batch, &(DtChatSpan){DT_CHAT_TEXT, trained, batch->text.len, len});
+        add_span(batch, &(DtChatSpan){DT_CHAT_TEXT, trained,
+                                      !last || last->kind == DT_CHAT_FRONT ? DT_TEXT_BEGINS
+                                      : last->kind == DT_CHAT_TEXT         ? DT_TEXT_GOES_ON
+                                                                           : DT_TEXT_AFTER_TOKEN,
+                                      batch->text.len, len});
     dt_text_add_n(&batch->text, text, len);
 }
 
 void dt_datachatline_around(DtChatBatch *batch, DtChatSpanKind kind)
 {
-    add_span(batch, &(DtChatSpan){kind, kind == DT_CHAT_BACK, batch->text.len, 0});
+    add_span(batch, &(DtChatSpan){.kind = kind, .trained = kind == DT_CHAT_BACK,
+                                  .first = batch->text.len});
 }
 
 /* ---- fields ---- */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns lines of JSON into the cached file of samples. Lines are read into batches of documents,
- * whose texts are encoded together, on all processors that this process may use. What is trained
- * is encoded apart from what is not, as a model reads a prompt before it writes. */
+ * whose texts are encoded together, on all processors that this process may use. */
 #include "runtime/data_chat.h"
 
 #include "base/tryread.h"
@@ -13,7 +12,6 @@
 enum {
     CHUNK = 1 << 20,
     BATCH_BYTES = 1 << 22, /* of the texts of a batch, and one line more */
-    MOST_TEXTS = 1 << 12,  /* that are encoded at a time: each takes some KiB there */
     MOST_LINE = 1 << 26,   /* bytes */
     WRITE_WORDS = 1 << 18,
     SAY_SECONDS = 5
@@ -30,11 +28,8 @@ typedef struct Making {
     size_t n_waiting;
     DtChatRows *rows;
     DtChatBatch batch;
-    DtIds ids;     /* of all spans of the batch */
-    size_t *ends;  /* of each text among these spans */
-    size_t *texts; /* number of the span of each text */
-    size_t first;  /* the first text of those that are encoded now */
-    DtIds words;   /* of one document */
+    DtChatTokens tokens; /* of the batch */
+    DtIds words;         /* of one document */
     DtText line;
     uint64_t said;
     bool has_said;
@@ -68,44 +63,7 @@ static DtStatus take_row(void *context, const uint32_t *words, size_t n)
     return DT_OK;
 }
 
-/* ---- encoding ---- */
-
-static const DtChatSpan *text_at(const Making *m, uint32_t text)
-{
-    return &m->batch.spans[m->texts[m->first + text]];
-}
-
-static uint64_t text_bytes(void *context, uint32_t text) { return text_at(context, text)->len; }
-
-static DtStatus read_text(void *context, uint32_t text, uint64_t at, size_t n, uint8_t *to)
-{
-    const Making *m = context;
-    memcpy(to, m->batch.text.at + text_at(m, text)->first + at, n);
-    return DT_OK;
-}
-
-static const char *text_name(void *context, uint32_t text)
-{
-    (void)text;
-    return ((const Making *)context)->source->texts->files[0].path;
-}
-
-static DtStatus take_ids(void *context, const uint32_t *ids, size_t n)
-{
-    Making *m = context;
-    dt_ids_room(&m->ids, n);
-    if (n > 0)
-        memcpy(m->ids.at + m->ids.n, ids, n * sizeof *ids);
-    m->ids.n += n;
-    return DT_OK;
-}
-
-static DtStatus end_text(void *context, uint32_t text)
-{
-    Making *m = context;
-    m->ends[m->first + text] = m->ids.n;
-    return DT_OK;
-}
+/* ---- documents ---- */
 
 static void *room(void *at, size_t bytes)
 {
@@ -117,22 +75,8 @@ static void *room(void *at, size_t bytes)
 
 static DtStatus encode_batch(Making *m)
 {
-    size_t n = 0;
-    DtStatus status = DT_OK;
-    m->ends = room(m->ends, m->batch.n_spans * sizeof *m->ends);
-    m->texts = room(m->texts, m->batch.n_spans * sizeof *m->texts);
-    for (size_t i = 0; i < m->batch.n_spans; i++)
-        if (m->batch.spans[i].kind == DT_CHAT_TEXT)
-            m->texts[n++] = i;
-    m->ids.n = 0;
-    for (m->first = 0; m->first < n && dt_status_ok(&status); m->first += MOST_TEXTS) {
-        const size_t left = n - m->first;
-        const DtTextSource from = {m, left < MOST_TEXTS ? (uint32_t)left : MOST_TEXTS,
-                                   text_bytes, read_text, text_name, 0};
-        const DtTokenSink to = {m, take_ids, end_text, NULL};
-        status = dt_encode_bare(m->tokenizer, &from, dt_datatokensmake_threads(), &to);
-    }
-    return status;
+    return dt_datachatencode_run(m->tokenizer, &m->batch, m->source->texts->files[0].path,
+                                 dt_datatokensmake_threads(), &m->tokens);
 }
 
 static void add_words(Making *m, const uint32_t *ids, size_t n, bool trained)
@@ -142,25 +86,19 @@ static void add_words(Making *m, const uint32_t *ids, size_t n, bool trained)
         m->words.at[m->words.n++] = ids[i] | (trained ? DT_CHAT_TRAINED : 0);
 }
 
-/* Adds the tokens of a span. *text: number of the next text, and of its first id. */
-static void add_span(Making *m, const DtChatSpan *span, size_t *text, size_t *id)
+static void add_span(Making *m, size_t number)
 {
-    const bool trained = span->trained || (m->source->chat->flags & DT_PLAN_CHAT_ALL);
-    uint32_t n;
-    if (span->kind == DT_CHAT_TEXT) {
-        add_words(m, m->ids.at + *id, m->ends[*text] - *id, trained);
-        *id = m->ends[(*text)++];
-        return;
-    }
-    const uint32_t *ids = span->kind == DT_CHAT_FRONT ? dt_tokenizer_front(m->tokenizer, &n)
-                                                      : dt_tokenizer_back(m->tokenizer, &n);
-    add_words(m, ids, n, trained);
+    const DtChatSpan *span = &m->batch.spans[number];
+    size_t n;
+    const uint32_t *ids =
+        dt_datachatencode_ids(m->tokenizer, &m->batch, &m->tokens, number, &n);
+    add_words(m, ids, n, span->trained || (m->source->chat->flags & DT_PLAN_CHAT_ALL));
 }
 
 /* Turns the documents of the batch into rows, and forgets them. */
 static DtStatus end_batch(Making *m)
 {
-    size_t span = 0, text = 0, id = 0;
+    size_t span = 0;
     DtStatus status = encode_batch(m);
     const bool pairs = dt_chat_has_pairs(m->source->chat);
     size_t first = 0;
@@ -171,7 +109,7 @@ static DtStatus end_batch(Making *m)
         else
             first = m->words.n;
         for (; span < m->batch.documents[d].end; span++)
-            add_span(m, &m->batch.spans[span], &text, &id);
+            add_span(m, span);
         if (!pairs)
             status = dt_datachatrows_add(m->rows, m->words.at, m->words.n);
         else if (!is_first)
@@ -265,13 +203,13 @@ static DtStatus find_token(Making *m, const char *token, uint32_t *ret_id)
     dt_datachatline_text(&m->batch, token, strlen(token), false);
     status = encode_batch(m);
     m->batch.n_spans = m->batch.text.len = 0;
-    if (dt_status_ok(&status) && m->ids.n != 1)
+    if (dt_status_ok(&status) && m->tokens.ids.n != 1)
         return dt_status_fail(DT_EXIT_IO,
                               "the tokenizer has no token %s, which template %s writes: choose the "
                               "template that the model was trained with; `alpaca` needs no tokens "
                               "of its own",
                               token, m->source->chat->template);
-    *ret_id = m->ids.n ? m->ids.at[0] : 0;
+    *ret_id = m->tokens.ids.n ? m->tokens.ids.at[0] : 0;
     return status;
 }
 
@@ -335,10 +273,8 @@ static void free_making(Making *m)
     dt_datachatrows_free(m->rows);
     dt_datachatline_free(&m->batch);
     dt_text_free(&m->line);
-    free(m->ids.at);
+    dt_datachatencode_free(&m->tokens);
     free(m->words.at);
-    free(m->ends);
-    free(m->texts);
     free(m->starts);
     free(m->waiting);
 }

@@ -62,7 +62,7 @@ static DtStatus add_file(const DtFileView *view, const char *path, DtDigest *dig
 static void add_form(const DtChatForm *form, DtDigest *digest)
 {
     DtText text = {0};
-    dt_text_printf(&text, " chat 1 %s %u %lld", form->template ? form->template : "", form->flags,
+    dt_text_printf(&text, " chat 2 %s %u %lld", form->template ? form->template : "", form->flags,
                    (long long)form->row);
     dt_digest_add(digest, text.at, text.len + 1);
     dt_text_free(&text);

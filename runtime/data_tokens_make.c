@@ -116,7 +116,7 @@ uint32_t dt_datatokensmake_threads(void)
 static DtStatus write_ids(Making *m, const DtTokenizer *tokenizer)
 {
     const DtTokens *texts = m->source->texts;
-    const DtTextSource from = {m, texts->n_files, text_bytes, read_text, text_name, 0};
+    const DtTextSource from = {m, texts->n_files, text_bytes, read_text, text_name, NULL, 0};
     const DtTokenSink to = {m, take_ids, end_text, say_progress};
     DtStatus status = dt_encode_documents(tokenizer, &from, dt_datatokensmake_threads(), &to);
     if (dt_status_ok(&status))

@@ -63,30 +63,18 @@ static DtStatus read_words(const DtWords *words, const char *prompt, DtIds *ret_
     return dt_status_ok(&status) ? check_ids(words, ret_ids) : status;
 }
 
-static DtStatus add_span(const DtWords *words, const DtChatBatch *batch, const DtChatSpan *span,
-                         DtIds *ret_ids)
-{
-    uint32_t n;
-    if (span->kind == DT_CHAT_TEXT) {
-        DtMemoryText text = {(const uint8_t *)batch->text.at + span->first, span->len,
-                             "the prompt"};
-        const DtTextSource source = dt_encode_memory(&text, 1);
-        const DtTokenSink sink = dt_encode_ids(ret_ids);
-        return dt_encode_bare(words->tokenizer, &source, 1, &sink);
-    }
-    const uint32_t *ids = span->kind == DT_CHAT_FRONT ? dt_tokenizer_front(words->tokenizer, &n)
-                                                      : dt_tokenizer_back(words->tokenizer, &n);
-    dt_ids_room(ret_ids, n);
-    for (uint32_t i = 0; i < n; i++)
-        ret_ids->at[ret_ids->n++] = ids[i];
-    return DT_OK;
-}
-
 DtStatus dt_generatetext_spans(const DtWords *words, const DtChatBatch *batch, DtIds *ret_ids)
 {
-    DtStatus status = DT_OK;
-    for (size_t i = 0; i < batch->n_spans && dt_status_ok(&status); i++)
-        status = add_span(words, batch, &batch->spans[i], ret_ids);
+    DtChatTokens tokens = {0};
+    DtStatus status = dt_datachatencode_run(words->tokenizer, batch, "the prompt", 1, &tokens);
+    for (size_t i = 0; i < batch->n_spans && dt_status_ok(&status); i++) {
+        size_t n;
+        const uint32_t *ids = dt_datachatencode_ids(words->tokenizer, batch, &tokens, i, &n);
+        dt_ids_room(ret_ids, n);
+        for (size_t k = 0; k < n; k++)
+            ret_ids->at[ret_ids->n++] = ids[k];
+    }
+    dt_datachatencode_free(&tokens);
     if (dt_status_ok(&status) && ret_ids->n == 0)
         return read_words(words, "", ret_ids);
     return dt_status_ok(&status) ? check_ids(words, ret_ids) : status;

@@ -245,7 +245,7 @@ static DtStatus end_ids(void *context, uint32_t document)
 
 DtTextSource dt_encode_memory(DtMemoryText *texts, uint32_t n)
 {
-    return (DtTextSource){texts, n, memory_bytes, memory_read, memory_name, 0};
+    return (DtTextSource){texts, n, memory_bytes, memory_read, memory_name, NULL, 0};
 }
 
 DtTokenSink dt_encode_ids(DtIds *ids) { return (DtTokenSink){ids, add_ids, end_ids, NULL}; }

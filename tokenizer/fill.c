@@ -57,7 +57,7 @@ static DtFillItem *add_item(DtFill *fill, DtFillKind kind)
 static void add_token(DtFill *fill, uint32_t token)
 {
     add_item(fill, DT_FILL_TOKEN)->token = token;
-    fill->fresh = false;
+    fill->fresh = fill->joined = fill->in_text = false;
 }
 
 /* Begins a text item, with what the tokenizer puts in front of it. */
@@ -67,7 +67,8 @@ static void begin_text(DtFill *fill, const uint8_t *text, size_t len)
     DtFillItem *item = add_item(fill, DT_FILL_TEXT);
     item->first = item->end = fill->n_text;
     item->from = fill->raw_at;
-    if (!t->front.at || (t->front_first && !fill->fresh) || dt_tokenizer_fronted(t, text, len))
+    if (!t->front.at || (t->front_first && !fill->fresh) || fill->joined ||
+        dt_tokenizer_fronted(t, text, len))
         return;
     make_room(&fill->text, &fill->cap_text, fill->n_text + t->front.len);
     memcpy(fill->text + fill->n_text, t->front.at, t->front.len);
@@ -84,8 +85,8 @@ static void add_text(DtFill *fill, const uint8_t *text, size_t len, bool closes)
         memcpy(fill->text + fill->n_text, text, len);
         fill->n_text += len;
         fill->items[fill->n_items - 1].end = fill->n_text;
-        fill->open = true;
-        fill->fresh = false;
+        fill->open = fill->in_text = true;
+        fill->fresh = fill->joined = false;
     }
     if (closes && fill->open) {
         fill->items[fill->n_items - 1].closed = true;
@@ -220,7 +221,13 @@ static void begin_document(DtFill *fill)
     for (uint32_t i = 0; i < fill->tokenizer->n_before && has_front; i++)
         add_token(fill, fill->tokenizer->before[i]);
     fill->inside = fill->size > 0;
-    fill->fresh = true;
+    const DtTextPlace place = fill->source->place
+                                  ? fill->source->place(fill->source->context, fill->document)
+                                  : DT_TEXT_BEGINS;
+    fill->fresh = place == DT_TEXT_BEGINS;
+    fill->joined = place == DT_TEXT_GOES_ON && fill->in_text;
+    if (fill->joined && fill->norm)
+        dt_norm_go_on(fill->norm);
     if (fill->inside)
         return;
     add_item(fill, DT_FILL_END);

@@ -33,7 +33,9 @@ typedef struct DtFill {
     DtNormRun *norm; /* NULL: texts stay as they are */
     DtNormText made; /* what it has made of a text, while added tokens are looked for in it */
     bool limited;    /* normalisation reached its limits */
-    bool fresh;      /* nothing of the document's text has become an item */
+    bool fresh;      /* nothing of the text has become an item */
+    bool joined;     /* text follows the last one without a token between them */
+    bool in_text;    /* the last item that is no end is a text */
     /* the normalised text of all items */
     uint8_t *text;
     size_t n_text, cap_text;

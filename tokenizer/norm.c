@@ -266,6 +266,12 @@ bool dt_norm_push(DtNormRun *run, const uint8_t *text, size_t len, bool ends, Dt
     return !to->full;
 }
 
+void dt_norm_go_on(DtNormRun *run)
+{
+    for (uint32_t i = 0; i < run->norms->n; i++)
+        run->steps[i].begun = true;
+}
+
 size_t dt_norm_held(const DtNormRun *run)
 {
     size_t n = 0;

@@ -78,6 +78,8 @@ void dt_norm_end(DtNormRun *run);
  * text does; the next part is one of another text. False: the steps make too much of it, or a
  * pattern reached its limits. */
 bool dt_norm_push(DtNormRun *run, const uint8_t *text, size_t len, bool ends, DtNormText *to);
+/* The next part is not the beginning of a text: nothing is put in front of it or stripped there. */
+void dt_norm_go_on(DtNormRun *run);
 /* The bytes that the steps hold. */
 size_t dt_norm_held(const DtNormRun *run);
 

@@ -30,7 +30,9 @@ typedef struct DtTokenizer DtTokenizer;
  * or NULL. Nothing in the file is trusted; the message of a failure, which leaves *ret_tokenizer
  * NULL, names what it has. */
 DtStatus dt_tokenizer_open(const char *path, const char *end, DtTokenizer **ret_tokenizer);
-/* The same from text in memory. name: for messages. */
+/* Whether that file is JSON at all, whatever it says; fails with what is wrong in it. */
+DtStatus dt_tokenizer_look(const char *path);
+/* The same as dt_tokenizer_open from text in memory. name: for messages. */
 DtStatus dt_tokenizer_read(const char *text, size_t len, const char *name, const char *end,
                            DtTokenizer **ret_tokenizer);
 void dt_tokenizer_close(DtTokenizer *tokenizer);
@@ -63,6 +65,15 @@ const uint32_t *dt_tokenizer_back(const DtTokenizer *tokenizer, uint32_t *ret_n)
 
 /* ---- documents ---- */
 
+/* What stands in front of a document, if it is the next part of a longer text. Each part is encoded
+ * by itself; but what the tokenizer puts in front of a text (a space, or what stands for it) is
+ * there only where the whole text would have it. */
+typedef enum DtTextPlace {
+    DT_TEXT_BEGINS,     /* nothing: a text begins */
+    DT_TEXT_GOES_ON,    /* the document before it */
+    DT_TEXT_AFTER_TOKEN /* a token, which the caller puts between the two */
+} DtTextPlace;
+
 /* n documents, which are read from their beginnings to their ends, one after the other. An empty
  * one has no tokens. */
 typedef struct DtTextSource {
@@ -71,6 +82,7 @@ typedef struct DtTextSource {
     uint64_t (*bytes)(void *context, uint32_t document);
     DtStatus (*read)(void *context, uint32_t document, uint64_t at, size_t n, uint8_t *ret_bytes);
     const char *(*name)(void *context, uint32_t document);
+    DtTextPlace (*place)(void *context, uint32_t document); /* NULL: each one begins a text */
     size_t block; /* bytes that are read at a time; 0: 1 MiB. Tests make blocks, and what is encoded
                    * at a time, small. */
 } DtTextSource;

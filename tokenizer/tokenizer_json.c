@@ -219,6 +219,21 @@ const char *dt_tokenizer_path(DtArena *memory, const char *path)
                            len > 0 && path[len - 1] == '/' ? "" : "/");
 }
 
+DtStatus dt_tokenizer_look(const char *path)
+{
+    char *text;
+    size_t len;
+    json_t *file = NULL;
+    DtArena *memory = dt_arena_new();
+    const DtTokenizer named = {.name = dt_tokenizer_path(memory, path)};
+    DtStatus status = dt_file_read(memory, named.name, DT_TOKENIZER_MOST, &text, &len);
+    if (dt_status_ok(&status))
+        status = parse(&named, text, len, &file);
+    json_decref(file);
+    dt_arena_free(memory);
+    return status;
+}
+
 DtStatus dt_tokenizer_open(const char *path, const char *end, DtTokenizer **ret_tokenizer)
 {
     char *text;

@@ -442,11 +442,50 @@ def shows_other_sources(bench):
     bench.check("other inputs", len(re.findall(r"^document:(?: [01]){16} \.\. \(96 values\)$", said, re.M)) == 1, said)
 
 
+# tokenizers that put a space, or what stands for it, in front of a text: of the first one, or of each between added tokens
+TURNS = [{"role": "user", "content": "Say hi"}, {"role": "assistant", "content": "Four, I say."}, {"role": "user", "content": "so?"},
+         {"role": "assistant", "content": "yes"}]
+SPACED = [  # a document, its template, its text, and the tokens that the package `tokenizers` gives that (templates.py)
+    ("mistral", {"prompt": "Q: say?\n", "completion": "Four, I say."}, "", "<s>Q: say?\nFour, I say.</s>",
+     [1, 471, 84, 289, 596, 323, 347, 294, 261, 300, 337, 595, 275, 471, 303, 596, 323, 347, 277, 2]),
+    ("mistral", {"messages": TURNS}, "mistral", "<s>[INST]Say hi[/INST]Four, I say.</s>[INST]so?[/INST]yes</s>",
+     [1, 714, 311, 323, 347, 654, 331, 715, 300, 337, 595, 275, 471, 303, 596, 323, 347, 277, 2, 714, 341, 337, 294, 715, 347, 574, 2]),
+    ("llama2", {"prompt": "Q: say?\n", "completion": "Four, I say."}, "", "<s>Q: say?\nFour, I say.</s>",
+     [1, 471, 84, 289, 596, 323, 347, 294, 261, 300, 337, 595, 275, 471, 303, 596, 323, 347, 277, 2]),
+    ("llama2", {"messages": TURNS}, "mistral", "<s>[INST]Say hi[/INST]Four, I say.</s>[INST]so?[/INST]yes</s>",
+     [1, 714, 471, 311, 323, 347, 654, 331, 715, 471, 300, 337, 595, 275, 471, 303, 596, 323, 347, 277, 2, 714, 596, 337, 294, 715, 471, 347,
+      574, 2])]
+
+
+def spaced_tokenizer(name):
+    with open(os.path.join(ROOT, "tests/tokenizer/fixtures", name + ".json"), encoding="utf-8") as file:
+        made = json.load(file)
+    known = [token["content"] for token in made["added_tokens"]]
+    for token in SPECIAL:
+        if token not in known:
+            made["added_tokens"].append(dict(made["added_tokens"][1], id=len(made["model"]["vocab"]) + len(made["added_tokens"]) - len(known), content=token))
+    return json.dumps(made)
+
+
+def has_spaces_where_the_whole_text_has(bench):
+    os.makedirs(bench.path("spaced"))
+    for name, document, template, _, wanted in SPACED:
+        bench.write("spaced/tokenizer.json", spaced_tokenizer(name))
+        bench.write("d.jsonl", json.dumps(document))
+        source = '"d.jsonl", tokenizer = "spaced", end = "</s>"' + (", template = " + template if template else "")
+        bench.write("p.dsl", PROGRAM.replace("SOURCE", source).replace("vocab = 512", "vocab = 1024"))
+        code, said = bench.run(bench.dtc, "p.dsl", "-o", "p.plan")
+        bench.check("compiles for spaces", code == 0, said)
+        code, said = bench.run(bench.dtrun, "p.plan", "--show-samples", "1")
+        got = [row[2] for row in shown_rows(said)[0]] if code == 0 else []
+        bench.check("spaces of %s, %s" % (name, template), got == wanted, "%s\n%s\n%s" % (said, got, wanted))
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(*sys.argv[1:3], folder)
         for part in (has_expected_samples, has_both_of_a_preference, keeps_documents_apart, checks_the_program, refuses_lines,
-                     looks_at_the_tokenizer, is_one_data_source, shows_other_sources):
+                     looks_at_the_tokenizer, is_one_data_source, shows_other_sources, has_spaces_where_the_whole_text_has):
             part(bench)
         print("%d passed, %d failed, 0 skipped" % (bench.passed, bench.failed))
         return bench.failed > 0

@@ -7,7 +7,7 @@ apply_chat_template with add_generation_prompt makes of the same messages. Its t
 own, what the models' documentation says of their formats: ChatML, Llama 3, Mistral Nemo, Gemma 2 and Alpaca. A system's
 text is compared where the format has one: not for Gemma, and for Mistral with one turn of the user, since Nemo puts it
 into the last turn and this project into the first. Skipped (77) without transformers; prompts.py compares with
-templates of its own."""
+templates of its own. Where tokenizers put a space in front of a text, chat.py has their tokens of whole conversations."""
 
 import json
 import sys
@@ -15,6 +15,7 @@ import tempfile
 
 HERE = sys.path.pop(0)  # PyTorch wants Python's own profile, not profile.py of this folder
 try:
+    import tokenizers
     from transformers import PreTrainedTokenizerFast
 except ImportError as error:
     print(f"skipped: {error}")
@@ -83,6 +84,10 @@ def main():
                 wanted = tokenizer.apply_chat_template(talk, chat_template=jinja, tokenize=False, add_generation_prompt=True)
                 got = text_of(bench, tokenizer, line["tokens"])
                 bench.check("%s of %d turns" % (template, len(talk)), got == wanted, (got, wanted))
+        for name, _, _, text, wanted in chat.SPACED:
+            known = tokenizers.Tokenizer.from_str(chat.spaced_tokenizer(name))
+            got = known.encode(text[3:-4] if text.startswith("<s>Q") else text, add_special_tokens=False).ids
+            bench.check("spaces of %s" % name, ([1] + got + [2] if text.startswith("<s>Q") else got) == wanted, (got, wanted))
     print("%d passed, %d failed" % (bench.passed, bench.failed))
     return 1 if bench.failed or not bench.passed else 0
 

@@ -290,6 +290,62 @@ Test(tokenizer, documents_have_tokens_around_them)
     dt_arena_free(memory);
 }
 
+static DtTextPlace goes_on(void *context, uint32_t document)
+{
+    (void)context;
+    return document ? DT_TEXT_GOES_ON : DT_TEXT_BEGINS;
+}
+
+/* Parts that follow each other have the tokens that the package gives the whole text, where a part
+ * ends with a token: a space in front only where that has one. */
+Test(tokenizer, parts_that_go_on_are_those_of_the_package)
+{
+    static const char *const parts[][4] = {
+        {"### Response:\n", "Four, I say.", "\n\nand", "  more"},
+        {"<s>Question?", "<s>", "It is so.", "</s>"}};
+    static const struct {
+        const char *name;
+        int of;
+        uint32_t ids[32];
+        size_t n;
+    } cases[] = {
+        {"llama2", 0, {471, 267, 267, 267, 471, 310, 574, 338, 564, 658, 289, 261, 300, 337, 595,
+                       275, 471, 303, 596, 323, 347, 277, 261, 261, 561, 326, 471, 627, 555, 327},
+         30},
+        {"llama2", 1, {1, 471, 84, 659, 557, 617, 294, 1, 471, 303, 342, 645, 596, 337, 277, 2},
+         16},
+        {"mistral", 0, {471, 267, 267, 267, 471, 310, 574, 338, 564, 658, 289, 261, 300, 337, 595,
+                        275, 471, 303, 596, 323, 347, 277, 261, 261, 561, 326, 471, 627, 555, 327},
+         30},
+        {"mistral", 1, {1, 84, 659, 557, 617, 294, 1, 303, 342, 645, 596, 337, 277, 2}, 14},
+        {"albert", 0, {3, 117, 117, 117, 3,  37, 4,  23, 7,  10, 4, 6,  52, 3, 28, 7,
+                       19, 12, 9, 3, 13, 3, 4, 8, 43, 22, 87, 3, 18, 7, 37},
+         31},
+        {"roberta", 0, {222, 4, 4, 4, 222, 51, 265, 81, 274, 332, 27, 200, 39, 80, 319,
+                        13, 373, 277, 403, 15, 200, 200, 276, 69, 222, 294, 80, 267},
+         28},
+        {"roberta", 1, {0, 222, 50, 86, 265, 327, 32, 0, 373, 85, 338, 428, 15, 1}, 14}};
+    DtArena *memory = dt_arena_new();
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        DtTokenizer *t = open_fixture(memory, cases[i].name, NULL);
+        DtMemoryText texts[4];
+        DtIds got = {0};
+        for (size_t k = 0; k < DT_COUNT(texts); k++)
+            texts[k] = (DtMemoryText){(const uint8_t *)parts[cases[i].of][k],
+                                      strlen(parts[cases[i].of][k]), "a part"};
+        DtTextSource source = dt_encode_memory(texts, DT_COUNT(texts));
+        const DtTokenSink sink = dt_encode_ids(&got);
+        source.place = goes_on;
+        DtStatus status = dt_encode_bare(t, &source, 1, &sink);
+        cr_assert(dt_status_ok(&status), "%s", status.message);
+        const DtIds wanted = {.at = (uint32_t *)(uintptr_t)cases[i].ids, .n = cases[i].n};
+        expect_equal(cases[i].name, &got, &wanted);
+        free(got.at);
+        dt_tokenizer_close(t);
+    }
+    dt_arena_free(memory);
+}
+
 Test(tokenizer, bytes_of_the_tokens_are_the_text)
 {
     DtArena *memory = dt_arena_new();

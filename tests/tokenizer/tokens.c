@@ -4,6 +4,7 @@
  *   tokens TOKENIZER FILE [THREADS]   its ids, as 32-bit integers, to the standard output
  *   tokens TOKENIZER FILE plain       the same by the plain reference
  *   tokens TOKENIZER FILE time        the best of 3 times in seconds, on one thread
+ *   tokens TOKENIZER FILE parts       the ids of parts that go on, with a byte 0 between them
  *   tokens TOKENIZER FILE decode      the text of the 32-bit ids in the file */
 #include "base/file.h"
 #include "tokenizer/tokenizer.h"
@@ -27,6 +28,30 @@ static DtStatus encode(const DtTokenizer *tokenizer, DtFileView *view, const cha
     if (strcmp(how, "plain") == 0)
         return dt_plain_encode(tokenizer, view->at, view->len, ids);
     return dt_encode_documents(tokenizer, &source, (uint32_t)atoi(how), &sink);
+}
+
+static DtTextPlace place_of(void *context, uint32_t document)
+{
+    (void)context;
+    return document ? DT_TEXT_GOES_ON : DT_TEXT_BEGINS;
+}
+
+static DtStatus encode_parts(const DtTokenizer *tokenizer, const DtFileView *view, DtIds *ids)
+{
+    DtMemoryText *parts = calloc(view->len + 1, sizeof *parts);
+    uint32_t n = 0;
+    for (size_t at = 0; parts && at < view->len; n++) {
+        const uint8_t *end = memchr(view->at + at, 0, view->len - at);
+        const size_t len = end ? (size_t)(end - view->at) - at : view->len - at;
+        parts[n] = (DtMemoryText){view->at + at, len, "a part"};
+        at += len + 1;
+    }
+    DtTextSource source = dt_encode_memory(parts, n);
+    const DtTokenSink sink = dt_encode_ids(ids);
+    source.place = place_of;
+    const DtStatus status = dt_encode_bare(tokenizer, &source, 1, &sink);
+    free(parts);
+    return status;
 }
 
 static double now(void)
@@ -73,7 +98,7 @@ int main(int argc, char **argv)
     DtFileView view = {0};
     DtIds ids = {0};
     if (argc < 3) {
-        fprintf(stderr, "usage: tokens TOKENIZER FILE [THREADS | plain | time | decode]\n");
+        fprintf(stderr, "usage: tokens TOKENIZER FILE [THREADS | plain | time | parts | decode]\n");
         return DT_EXIT_USAGE;
     }
     const char *how = argc > 3 ? argv[3] : "1";
@@ -84,6 +109,8 @@ int main(int argc, char **argv)
         return fail(&status);
     if (strcmp(how, "decode") == 0)
         decode(tokenizer, &view);
+    else if (strcmp(how, "parts") == 0)
+        status = encode_parts(tokenizer, &view, &ids);
     else if (strcmp(how, "time") == 0)
         status = measure(tokenizer, &view);
     else

@@ -153,6 +153,13 @@ static void report(const DtInitCommand *init)
                                             "dtc: the program reads arrays of NumPy, an element of "
                                             "the first axis for each sample: %s",
                                             dt_initarrays_files(init)));
+    if (init->data == DT_INIT_IMAGES)
+        dt_text_say(stderr, dt_arena_printf(arena,
+                                            "dtc: the program reads PNG and JPEG files, in a "
+                                            "folder for each class: %s",
+                                            dt_initimages_files()));
+    if (init->note)
+        dt_text_say(stderr, init->note);
     if (*init->lacks)
         dt_text_say(stderr, dt_arena_printf(arena,
                                             "dtc: %s: needs more memory than the devices have; "

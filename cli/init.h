@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of `dtc init`: cmd_init.c (the command), init_library.c (which program of the
  * library has the model, and with which numbers), init_program.c (the text of the new program),
- * init_samplers.c (its data, if that is made of text), init_arrays.c (its data otherwise). */
+ * init_samplers.c (its data, if that is made of text), init_images.c (if it is images),
+ * init_arrays.c (its data otherwise). */
 #ifndef DT_CLI_INIT_H
 #define DT_CLI_INIT_H
 
@@ -19,9 +20,10 @@ typedef struct DtInitValue {
 } DtInitValue;
 typedef DT_VEC(DtInitValue) DtInitValues;
 
-/* The data of the program: arrays of NumPy, or samples of a token stream. */
+/* The data of the program: arrays of NumPy, files of images, or samples of a token stream. */
 typedef enum DtInitData {
     DT_INIT_ARRAYS,
+    DT_INIT_IMAGES, /* images */
     DT_INIT_NEXT,   /* next_token */
     DT_INIT_MASKED, /* mlm */
     DT_INIT_SPANS   /* span_corruption */
@@ -47,6 +49,9 @@ typedef struct DtInitCommand {
     int64_t token;       /* the mask token of MASKED, the first sentinel of SPANS */
     bool lacks_token;    /* ARRAYS, since tokenizer.json has no such token */
     const char *special; /* "0, 100, 101": other special tokens, if they are few; or "" */
+    /* set by dt_initimages_read */
+    const char *images; /* ", stretch = true, mean = 0.5, std = 0.5": of the source */
+    const char *note;   /* a line about it; NULL: there is nothing to say */
     /* set by dt_initprogram_write */
     const char *layouts; /* "one, two, eight" */
     const char *lacks;   /* layouts that need more memory than their devices have; "": none */
@@ -78,6 +83,28 @@ const char *dt_initsamplers_train(const DtInitCommand *init, const char *call);
 
 /* Returns the positions that the target of a source has, for SPANS; 0: it has none of its own. */
 int64_t dt_initsamplers_target(const DtInitCommand *init, int64_t source);
+
+/* Whether the model classifies images: its one input is an image of floats. */
+bool dt_initimages_fit(const DtInitCommand *init);
+
+/* Reads preprocessor_config.json. Returns DT_EXIT_OK, or the exit code after a message. */
+int dt_initimages_read(DtInitCommand *init);
+
+/* Returns the lines of the `train` block that read images and their classes, up to the part `to`,
+ * and compute the loss. */
+const char *dt_initimages_train(const DtInitCommand *init, double to);
+
+/* Returns the source of a part of the images; side: "from" or "to". */
+const char *dt_initimages_source(const DtInitCommand *init, const char *side, double part);
+
+/* Returns the pattern of the files, for messages. */
+const char *dt_initimages_files(void);
+
+/* Returns the type of the argument, as the program gives it; NULL: the model does not read it. */
+const DtType *dt_initarrays_type(const DtInitCommand *init, const char *name);
+
+/* Returns the declaration of the argument: "x[batch, height = 224]". */
+const char *dt_initarrays_input(const DtInitCommand *init, const DtFormal *formal);
 
 /* Checks that arrays can be written for the model's arguments. Returns DT_EXIT_OK, or the exit code
  * after a message. */

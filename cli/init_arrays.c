@@ -22,7 +22,7 @@ static const DtFunc *find_entry(const DtProgram *program)
     return NULL;
 }
 
-static const DtType *type_of(const DtInitCommand *init, const char *name)
+const DtType *dt_initarrays_type(const DtInitCommand *init, const char *name)
 {
     const DtFunc *entry = find_entry(init->program);
     for (uint32_t i = 0; entry && i < entry->ops.n; i++)
@@ -39,10 +39,17 @@ static bool is_dim(const DtInitCommand *init, const char *name)
     return false;
 }
 
+static const char *copied(const DtInitCommand *init, DtText *text)
+{
+    const char *copy = dt_arena_strndup(init->cli->arena, text->at ? text->at : "", text->len);
+    dt_text_free(text);
+    return copy;
+}
+
 /* Adds "name[batch, height = 224]". */
 static void add_input(const DtInitCommand *init, const DtFormal *formal, DtText *text)
 {
-    const DtType *type = type_of(init, formal->name.text);
+    const DtType *type = dt_initarrays_type(init, formal->name.text);
     dt_text_printf(text, "%s%s%s[", formal->type.dtype ? formal->type.dtype : "",
                    formal->type.dtype ? " " : "", formal->name.text);
     for (uint32_t i = 0; i < formal->type.axes.n; i++) {
@@ -62,11 +69,11 @@ static void add_over(const DtInitCommand *init, DtText *text)
         dt_text_printf(text, "%s%s", i ? ", " : "", result->axes.at[i].name.text);
 }
 
-static const char *copied(const DtInitCommand *init, DtText *text)
+const char *dt_initarrays_input(const DtInitCommand *init, const DtFormal *formal)
 {
-    const char *copy = dt_arena_strndup(init->cli->arena, text->at ? text->at : "", text->len);
-    dt_text_free(text);
-    return copy;
+    DtText text = {0};
+    add_input(init, formal, &text);
+    return copied(init, &text);
 }
 
 const char *dt_initarrays_train(const DtInitCommand *init, double to)
@@ -120,7 +127,8 @@ int dt_initarrays_check(const DtInitCommand *init)
     const DtDef *def = init->def;
     bool good = def->formals.n > 0 && def->results.n == 1 && def->results.at[0].axes.n >= 2;
     for (uint32_t i = 0; i < def->formals.n; i++)
-        good &= def->formals.at[i].type.axes.n > 0 && type_of(init, def->formals.at[i].name.text);
+        good &= def->formals.at[i].type.axes.n > 0 &&
+                dt_initarrays_type(init, def->formals.at[i].name.text);
     if (!good)
         return dt_cli_fail(DT_EXIT_USAGE,
                            "init writes programs for models that give classes of arrays, and `%s` "

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/modelconfig.h"
 #include "codegen/target.h"
+#include "passes/passes.h"
 #include "plan/read.h"
 #include "plan/report/nodes.h"
 #include "plan/report/people.h"
@@ -30,6 +31,8 @@ enum {
     USUAL_OFTEN = 100,
     MOST_OFTEN = 1000,
     EVAL_BATCHES = 20,
+    ROWS = 4,   /* texts that are generated at the same time */
+    CHUNK = 64, /* positions of a prompt that are read at a time */
     MOST_LOGITS = 1 << 28 /* bytes, on processors, whose memory is not known here */
 };
 
@@ -40,7 +43,7 @@ typedef struct Run {
     DtInitCommand *init;
     DtArena *arena;
     const char *source; /* text("a.txt", tokenizer = "qwen3", to which from or to is added; NULL:
-                         * arrays */
+                         * arrays, images */
     const char *model;  /* the model's folder as the program names it */
     const char *about;  /* what the text is, for the comment */
     bool is_bytes;      /* each byte is a token */
@@ -203,6 +206,11 @@ static int choose_source(Run *run)
     }
     if (init->cli->text)
         return refuse_text(run, why, vocab > 65536);
+    if (has_file(run, "tokenizer.json"))
+        init->note = dt_arena_printf(run->arena,
+                                     "dtc: the program reads tokens that another program made, as "
+                                     "tokenizer.json cannot be used: %s",
+                                     why);
     run->about = "mine/*.bin";
     run->source =
         dt_arena_printf(run->arena, "bin(\"mine/*.bin\", %s", vocab > 65536 ? "u32" : "u16");
@@ -333,6 +341,24 @@ static const char *source_of(const Run *run, const char *side, double part)
     return dt_initsamplers_call(run->init, source, !strncmp(source, "text", strlen("text")));
 }
 
+/* Adds the line with which text is generated with a cache, if each position of the model depends
+ * on itself and on earlier ones. The pass that derives the entries decides that. text: the program
+ * so far, in its train block. */
+static void add_cache(const Run *run, DtText *text)
+{
+    DtArena *arena = dt_arena_child(run->arena);
+    const int64_t chunk = run->seq < CHUNK ? run->seq : CHUNK;
+    const char *line = dt_arena_printf(run->arena, "  generate = cached(rows = %d, chunk = %lld)\n",
+                                       ROWS, (long long)chunk);
+    const DtProgram *program =
+        dt_initprogram_lower(run->init, arena, dt_diag_new(arena),
+                             dt_arena_printf(arena, "%s%s}\n", text->at, line), NULL);
+    const DtPassContext context = {.train = program ? program->train : NULL};
+    if (program && dt_pass_decode(program->module, &context))
+        dt_text_add(text, line);
+    dt_arena_free(arena);
+}
+
 static void add_train(const Run *run, DtText *text)
 {
     const bool is_small = run->init->parameters < 2e9;
@@ -340,6 +366,8 @@ static void add_train(const Run *run, DtText *text)
     dt_text_add(text, "\ntrain {\n");
     dt_text_add(text, run->source
                           ? dt_initsamplers_train(run->init, source_of(run, "to", 1 - held_out))
+                      : run->init->data == DT_INIT_IMAGES
+                          ? dt_initimages_train(run->init, 1 - held_out)
                           : dt_initarrays_train(run->init, 1 - held_out));
     dt_text_printf(
         text,
@@ -355,9 +383,13 @@ static void add_train(const Run *run, DtText *text)
         dt_text_printf(text, "steps = %d, ", EVAL_BATCHES);
     dt_text_printf(text, "data = %s)\n",
                    run->source ? source_of(run, "from", 1 - held_out)
-                               : dt_initarrays_held(run->init, 1 - held_out));
-    dt_text_printf(text, "  save = every(%lld, keep = 2)\n  seed = 1\n}\n\n",
-                   (long long)run->often);
+                   : run->init->data == DT_INIT_IMAGES
+                       ? dt_initimages_source(run->init, "from", 1 - held_out)
+                       : dt_initarrays_held(run->init, 1 - held_out));
+    dt_text_printf(text, "  save = every(%lld, keep = 2)\n", (long long)run->often);
+    if (run->init->data == DT_INIT_NEXT)
+        add_cache(run, text);
+    dt_text_add(text, "  seed = 1\n}\n\n");
 }
 
 /* A layout: its block and cluster, and how many devices it has. */
@@ -520,14 +552,22 @@ int dt_initprogram_write(DtInitCommand *init, DtText *ret_text)
     DtText raw = {0};
     run.model = seen_folder(&run, init->folder);
     run.is_gpu = is_gpu(&run);
+    if (has_file(&run, "tokenizer.json")) {
+        const DtStatus status = dt_tokenizer_look(init->folder);
+        if (!dt_status_ok(&status))
+            return dt_cli_fail(status.code, "%s", status.message);
+    }
     dt_initsamplers_choose(init);
-    int code = init->data == DT_INIT_ARRAYS ? dt_initarrays_check(init) : choose_source(&run);
+    int code = init->data == DT_INIT_ARRAYS   ? dt_initarrays_check(init)
+               : init->data == DT_INIT_IMAGES ? dt_initimages_read(init)
+                                              : choose_source(&run);
     if (code == DT_EXIT_OK)
         code = choose_length(&run);
     if (code != DT_EXIT_OK)
         return code;
-    if (init->data == DT_INIT_ARRAYS)
-        run.about = dt_initarrays_files(init);
+    if (!run.source)
+        run.about =
+            init->data == DT_INIT_IMAGES ? dt_initimages_files() : dt_initarrays_files(init);
     add_head(&run, &raw);
     add_train(&run, &raw);
     add_layouts(&run, &raw);

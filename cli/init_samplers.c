@@ -6,7 +6,7 @@
  *   model t5(i32 source[batch, src], i32 target[batch, seq], ..)    span_corruption
  *
  * The last two need a token of tokenizer.json: the mask, the first sentinel. Without it, and for
- * all other models, the program reads arrays of NumPy (init_arrays.c). */
+ * all other models, the program reads images (init_images.c) or arrays of NumPy (init_arrays.c). */
 #include "cli/init.h"
 
 #include "base/modelconfig.h"
@@ -84,6 +84,8 @@ void dt_initsamplers_choose(DtInitCommand *init)
     init->data = kind_of(init->def);
     init->token = -1;
     init->special = "";
+    if (init->data == DT_INIT_ARRAYS && dt_initimages_fit(init))
+        init->data = DT_INIT_IMAGES;
     if (init->data != DT_INIT_MASKED && init->data != DT_INIT_SPANS)
         return;
     const char *path = dt_arena_printf(init->cli->arena, "%s/tokenizer.json", init->folder);

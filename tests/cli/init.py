@@ -46,6 +46,10 @@ def number_of(text, name):
     return None if not found else found[1] == "true" if found[1] in ("true", "false") else float(found[1])
 
 
+def name_of_data(text):
+    return re.search(r"= *(\w+)\(", text[text.index("train {"):])[1]
+
+
 # ---- families ----
 
 def family(name):
@@ -66,6 +70,9 @@ def family(name):
         for extent in shape:
             elements *= extent
         n += elements
+    cached = re.search(r"\n  generate = cached\(rows = 4, chunk = (\d+)\)\n", text)
+    check((int(cached[1]) if cached else 0) == (min(64, number_of(text, "seq")) if name_of_data(text) == "next_token" else 0),
+          f"{name}: a line `generate` is for models that read text from left to right, and for all of them\n{text}")
     dtc("fmt", "--check", program)
     check(json.loads(dtc(program, "--params", "--json"))["total"] == n, f"{name}: other parameters than the files have, {n}")
     for layout in ("one", "two", "eight"):
@@ -211,11 +218,23 @@ def texts():
     dtc("init", "qwen3", "--text", 'mi"ne/*.txt', code=2, says=["qwen3 has no tokenizer.json", "python3 -c", '"u2"'])
     check('bin("mine/*.bin", u16, to' in dtc("init", "qwen3"), "tokens of another program")
     config_of("qwen3")
-    for wrong in ('{"model": {"type": "Unigram"}}', "{", ""):
+    for wrong, why in (('{"model": {"type": "Unigram"}}', "tokenizer.json: "), ('{"model": {"type": "New"}}', "its model has type `New`"), ("{}", "its model has type `?`")):
         with open("changed/tokenizer.json", "w") as file:
             file.write(wrong)
-        dtc("init", "changed", "--text", 'mi"ne/*.txt', code=2, says=["tokenizer.json", "python3 -c"])
-        check('bin("mine/*.bin", u16, to' in dtc("init", "changed"), "a tokenizer that cannot be read")
+        dtc("init", "changed", "--text", 'mi"ne/*.txt', code=2, says=["tokenizer.json", why, "python3 -c"])
+        check('bin("mine/*.bin", u16, to' in dtc("init", "changed", says=["tokenizer.json cannot be used: changed/tokenizer.json: ", why]),
+              "a tokenizer that cannot be read")
+    for name, says in (("qwen3", "damaged: line "), ("t5", "damaged: line ")):  # one error, with and without a text
+        config_of(name)
+        for wrong in ("{", "", '{"model": {"type": "BPE", "vocab": {"a": 0', "[" * 100000, "\0", '{"a": 1, "a": 2}'):
+            with open("changed/tokenizer.json", "w") as file:
+                file.write(wrong)
+            for more in ([], ["--text", 'mi"ne/*.txt']):
+                check(dtc("init", "changed", *more, code=5, says=["dtc: changed/tokenizer.json: ", says]) == "", f"{wrong[:20]}: a program")
+        with open("changed/tokenizer.json", "w") as file:
+            file.write("[]")
+        dtc("init", "changed", code=5, says=["dtc: changed/tokenizer.json: it is no JSON object"])
+    config_of("qwen3")
     os.remove("changed/tokenizer.json")
     config_of("qwen3", vocab_size=70000)
     check('bin("mine/*.bin", u32, to' in dtc("init", "changed"), "tokens of another program, of 32 bits")
@@ -270,6 +289,47 @@ def samplers():
         check("mine/source.npy" in program(), f"{wrong}: no arrays")
     dtc("init", "changed", "--text", 'mi"ne/*.txt', code=2, says=["without a tokenizer.json that has a mask token or sentinels", "mine/source.npy"])
     os.remove("changed/tokenizer.json")
+
+
+def images():
+    """Images as preprocessor_config.json makes values of them."""
+    config_of("vit")
+    path = "changed/preprocessor_config.json"
+
+    def source(form, **how):
+        if form is not None:
+            with open(path, "w") as file:
+                file.write(form if isinstance(form, str) else json.dumps(form))
+        text = dtc("init", "changed", **how)
+        if how.get("code"):
+            return text
+        with open("odd.dsl", "w") as file:
+            file.write(text)
+        dtc("odd.dsl", "--check")
+        both = re.findall(r'images\("mine", (?:to|from) = 0.9(.*?)\)+$', text, re.M)
+        check(len(both) == 2 and both[0] == both[1] and "mean[batch](xent[classes](vit(pixel_values), labels))" in text, text)
+        return both[0]
+
+    def has(form, wanted, **how):
+        got = source(form, **how)
+        check(got == wanted, f"{form}: `{got}`, not `{wanted}`")
+    has(None, ", stretch = true, mean = 0.5, std = 0.5", says=["there is no preprocessor_config.json", "mine/CLASS/*.png"])
+    has({"size": {"height": 8, "width": 8}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "rescale_factor": 1 / 255, "resample": 2},
+        ", stretch = true, mean = 0.5, std = 0.5")
+    has({"size": 8, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 3},
+        ", stretch = true, mean = (0.485, 0.456, 0.406), std = (0.229, 0.224, 0.225", says=["another filter"])
+    has({"size": {"shortest_edge": 9}, "do_center_crop": True, "image_mean": 0.25, "image_std": [2]}, ", resize = 9, crop = centre, mean = 0.25, std = 2")
+    has({"size": 10, "do_center_crop": True, "do_normalize": False}, ", resize = 10, crop = centre, mean = 0, std = 1")
+    has({"size": 7, "do_center_crop": True}, ", stretch = true, mean = 0.5, std = 0.5")  # smaller than the input
+    has({"do_resize": False, "do_rescale": False, "image_mean": 127.5, "image_std": 127.5}, ", mean = 0.5, std = 0.5")
+    has({"rescale_factor": 1 / 127.5, "image_mean": 1, "image_std": 1}, ", stretch = true, mean = 0.5, std = 0.5")
+    for form, says in (("{", "preprocessor_config.json"), ('"a"', "preprocessor_config.json"), ({"image_std": 0}, "`image_std` is 0, and should be above 0"),
+                       ({"image_mean": "x"}, '`image_mean` is "x", and should be a number'), ({"image_mean": [1, 2]}, "`image_mean` is [1,2]"),
+                       ({"image_mean": [1, 2, 3, 4]}, "`image_mean` is [1,2,3,4]"), ({"rescale_factor": "1"}, "`rescale_factor` is "),
+                       ({"size": {"shortest_edge": -1}}, "`size` is "), ({"size": 2.5, "do_center_crop": True}, "`size` is 2.5")):
+        source(form, code=5, says=["changed/preprocessor_config.json", says])
+    os.remove(path)
+    dtc("init", "changed", "--text", 'mi"ne/*.txt', code=2, says=["`vit` of models/vit.dsl reads images", "mine"])
 
 
 def memory():
@@ -389,7 +449,7 @@ def main():
         os.chdir(top)
         for name in families.CASES:
             family(name)
-        for part in (contradictions, folders, command_line, texts, tokenizer, samplers, memory, library):
+        for part in (contradictions, folders, command_line, texts, tokenizer, samplers, images, memory, library):
             part()
         os.chdir("/")
     print(f"{passed} passed, {len(failures)} failed")

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import zlib
 
+import families
 import runs
 
 PROGRAM = """include "std.dsl"
@@ -242,6 +243,42 @@ def check_refused(bench):
     bench.refused("no end of the name", "images has no labels", INPUTS + 'images("images")')
 
 
+def check_init(bench):
+    """`dtc init` of a ViT's folder: the program learns from folders of classes, with the values of preprocessor_config.json."""
+    families.write("vit", "vit")
+    names = sorted(f"c{k:02d}" for k in range(families.VOCAB))
+    rng = random.Random(4)
+    for number, name in enumerate(names):
+        for k in range(10):
+            write(f"mine/{name}/{k}.png", png([tuple((v + rng.randrange(9)) % 256 for v in (number * 6, number * 31 % 256, 99)) for _ in range(144)], 12))
+    with open("vit/preprocessor_config.json", "w") as file:
+        json.dump({"do_resize": True, "size": {"height": 8, "width": 8}, "image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.4]}, file)
+    code, said = bench.run(bench.dtc, "init", "vit", "-o", "vit.dsl")
+    bench.check("init of a ViT", code == 0 and "a folder for each class" in said, said)
+    with open("vit.dsl") as file:
+        text = file.read()
+    form = 'images("mine", to = 0.9, stretch = true, mean = (0.4, 0.5, 0.6), std = (0.2, 0.3, 0.4))'
+    bench.check("its source", form in text, text)
+    code, said = bench.run(bench.dtc, "vit.dsl", "-o", "vit.plan")
+    bench.check("init's program compiles", code == 0, said)
+    code, said = bench.run(bench.dtrun, "vit.plan", "--gemm", "plain", "--import", "vit", "--set", "lr.base=1e-2", "--steps", "40", "--save", "fine",
+                           "--log", "fine.jsonl")
+    bench.check("init's program trains", code == 0, said)
+    if code == 0:
+        with open("fine.jsonl") as file:
+            events = [json.loads(line) for line in file]
+        losses = [line["loss"] for line in events if line.get("event") == "step"]
+        bench.check("its loss falls", len(losses) == 40 and sum(losses[-5:]) < 0.93 * sum(losses[:5]), losses)
+    code, said = bench.run(bench.dtrun, "vit.plan", "--gemm", "plain", "--resume", "fine", "--eval")
+    bench.check("its held-out images", code == 0 and f"over {families.VOCAB} samples" in said, said)
+    # the same program on the numbers that the file's description gives, made by hand
+    with open("vit/preprocessor_config.json", "w") as file:
+        json.dump({"do_resize": False, "do_rescale": False, "image_mean": [102, 127.5, 153], "image_std": [51, 76.5, 102]}, file)
+    code, said = bench.run(bench.dtc, "init", "vit", "-o", "raw.dsl")
+    with open("raw.dsl") as file:
+        bench.check("values of 0 to 255", "to = 0.9, mean = (0.4, 0.5, 0.6), std = (0.2, 0.3, 0.4))" in file.read(), said)
+
+
 def main(arguments):
     bench = Bench(*(os.path.abspath(path) for path in arguments[:2]))
     with tempfile.TemporaryDirectory() as folder:
@@ -252,6 +289,7 @@ def main(arguments):
         check_orders(bench)
         check_classes(bench)
         check_refused(bench)
+        check_init(bench)
         os.chdir("/")
     print("%d passed, %d failed, 0 skipped" % (bench.passed, bench.failed))
     return 1 if bench.failed else 0

@@ -422,10 +422,17 @@ void dt_data_narrow(const DtPlanInput *input, const int32_t *values, int64_t n, 
 static DtStatus read_checked(const DtData *data, uint32_t i, int64_t at, int64_t n, int32_t *to)
 {
     const DtPlanInput *input = &data->inputs[i];
+    const float *floats = (const float *)(const void *)to;
+    const bool is_float = dt_data_is_float(data);
     DtStatus status = dt_datatext_read(&data->tokens, at, n, to);
+    if (!dt_status_ok(&status))
+        return status;
     const int64_t bad =
-        dt_status_ok(&status) && !dt_data_is_float(data) ? dt_data_outside(input, to, n) : -1;
-    return bad >= 0 ? dt_data_refuse(data, input, at + bad, to[bad]) : status;
+        is_float ? dt_data_too_large(input, floats, n) : dt_data_outside(input, to, n);
+    if (bad < 0)
+        return DT_OK;
+    return is_float ? dt_data_refuse_float(data, input, at + bad, floats[bad])
+                    : dt_data_refuse(data, input, at + bad, to[bad]);
 }
 
 /* Reads the values of one sample for number i of the inputs. at: the first value in the part. */

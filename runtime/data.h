@@ -315,6 +315,10 @@ void dt_data_begin_note(const DtData *data, DtText *ret_notes);
  * dt_data_refuse returns the failure that names it. at: the value's number in the part. */
 int64_t dt_data_outside(const DtPlanInput *input, const int32_t *values, int64_t n);
 DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value);
+/* The same for floats: finite ones that are infinite in the input's dtype. */
+int64_t dt_data_too_large(const DtPlanInput *input, const float *values, int64_t n);
+DtStatus dt_data_refuse_float(const DtData *data, const DtPlanInput *input, int64_t at,
+                              float value);
 /* The failure for a value that a sampler made. place: in the sample. */
 DtStatus dt_data_refuse_made(const DtData *data, const DtPlanInput *input, int64_t sample,
                              int64_t place, int32_t value);

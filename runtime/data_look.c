@@ -250,24 +250,30 @@ static void note_aside(const DtData *data, uint32_t number, int64_t reach, const
                    aside->value);
 }
 
-/* Notes features that are not finite, since they make a loss that is not finite. */
+/* Notes features that are not finite, since they make a loss that is not finite. Fails at one that
+ * is finite, but not in the input's dtype. */
 static DtStatus look_at_floats(const DtData *data, int64_t reach, DtText *ret_notes)
 {
+    const DtPlanInput *input = &data->inputs[0];
     float values[LOOK_BLOCK];
+    bool noted = false;
     for (int64_t at = 0; at < reach; at += LOOK_BLOCK) {
         const int64_t n = reach - at < LOOK_BLOCK ? reach - at : LOOK_BLOCK;
         DtStatus status = dt_datatext_read(&data->tokens, at, n, values);
         if (!dt_status_ok(&status))
             return status;
-        for (int64_t i = 0; i < n; i++) {
+        const int64_t bad = dt_data_too_large(input, values, n);
+        if (bad >= 0)
+            return dt_data_refuse_float(data, input, at + bad, values[bad]);
+        for (int64_t i = 0; i < n && !noted; i++) {
             char where[400];
             if (isfinite(values[i]))
                 continue;
+            noted = true;
             dt_datatext_say(&data->tokens, at + i, "value", where);
             dt_data_begin_note(data, ret_notes);
             dt_text_printf(ret_notes, "warning: %s is %s", where,
                            isnan(values[i]) ? "not a number" : "infinite");
-            return DT_OK;
         }
     }
     return DT_OK;

@@ -2,6 +2,9 @@
 /* Values that an input may not have, and where they and the source are, for messages. */
 #include "runtime/data.h"
 
+#include "base/half.h"
+
+#include <math.h>
 #include <stdio.h>
 
 DtStatus dt_data_located(const DtData *data, DtStatus status)
@@ -62,6 +65,34 @@ DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at
         "%.170s is %d: outside `%.40s` of %lld, which `%.40s` indexes%s", where, value,
         dt_plan_str(plan, input->indexed), (long long)input->extent,
         dt_plan_str(plan, input->name), place);
+}
+
+static bool is_too_large(uint32_t dtype, float value)
+{
+    const float kept = dtype == DT_PLAN_F16    ? dt_half_from_f16(dt_half_to_f16(value))
+                       : dtype == DT_PLAN_BF16 ? dt_half_from_bf16(dt_half_to_bf16(value))
+                                               : value;
+    return isinf(kept) && isfinite(value);
+}
+
+int64_t dt_data_too_large(const DtPlanInput *input, const float *values, int64_t n)
+{
+    for (int64_t i = 0; input->dtype != DT_PLAN_F32 && i < n; i++)
+        if (is_too_large(input->dtype, values[i]))
+            return i;
+    return -1;
+}
+
+DtStatus dt_data_refuse_float(const DtData *data, const DtPlanInput *input, int64_t at,
+                              float value)
+{
+    char where[400];
+    dt_datatext_say(&data->tokens, at, "value", where);
+    return dt_status_fail(DT_EXIT_IO,
+                          "%.240s, in row %lld, is %.8g, which is infinite in %s, the dtype of "
+                          "`%.60s`: divide the values, or declare it f32",
+                          where, (long long)(at / data->row), (double)value,
+                          dt_kinds_name(input->dtype), dt_plan_str(data->plan, input->name));
 }
 
 DtStatus dt_data_refuse_made(const DtData *data, const DtPlanInput *input, int64_t sample,

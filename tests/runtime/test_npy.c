@@ -163,6 +163,34 @@ Test(npy, halves_fill_inputs_of_16_bits)
     }
 }
 
+/* A finite number that the input's dtype would make infinite is refused with its row; what is
+ * infinite in the file stays so. */
+Test(npy, numbers_that_16_bits_make_infinite_are_refused)
+{
+    float values[N] = {65519, -INFINITY};
+    uint16_t read[N];
+    f.inputs[0].dtype = DT_PLAN_F16;
+    array("a.npy", "<f4", "(6, 4)", values, sizeof values);
+    DtStatus status = read_all(read);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_eq(read[0], dt_half_to_f16(65504));
+    cr_assert_eq(read[1], dt_half_to_f16(-INFINITY));
+    values[4 * 3 + 1] = -65520;
+    array("a.npy", "<f4", "(6, 4)", values, sizeof values);
+    status = read_all(read);
+    cr_assert(strstr(status.message, "a.npy, in row 3, is -65520, which is infinite in f16, the "
+                                     "dtype of `tokens`"),
+              "%s", status.message);
+    f.inputs[0].dtype = DT_PLAN_BF16;
+    status = read_all(read);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    values[4 * 3 + 1] = 3.4e38f;
+    array("a.npy", "<f4", "(6, 4)", values, sizeof values);
+    status = read_all(read);
+    cr_assert(strstr(status.message, "is 3.4e+38, which is infinite in bf16"), "%s",
+              status.message);
+}
+
 Test(npy, bools_fill_inputs_of_bool)
 {
     uint8_t bytes[2 * N] = {0}, read[N];

@@ -422,13 +422,45 @@ static const char *folder_of(DtCliMachine *machine, const DtJudgeTrial *trial)
 
 /* ---- files of data ---- */
 
-static DtStatus write_file(const Run *run, const DtJudgeFile *file, const char *path)
+/* Appends the header of an array of NumPy, version 1.0 of its format: the samples, and the axes of
+ * one of them. */
+static void add_array_header(const DtJudgeFile *file, DtText *text)
+{
+    enum { AHEAD = 10, ALIGN = 64 };
+    const DtType *type = file->reader->types[0];
+    DtText header = {0};
+    dt_text_printf(&header, "{'descr': '%s', 'fortran_order': False, 'shape': (%lld,",
+                   type->dtype == DT_BOOL   ? "|b1"
+                   : file->dtype == DT_F32  ? "<f4"
+                                            : "<i4",
+                   (long long)(file->n / file->row));
+    for (uint32_t a = 1; a < type->rank; a++)
+        dt_text_printf(&header, " %lld,", (long long)type->axes[a].extent);
+    dt_text_add(&header, "), }");
+    while ((AHEAD + header.len + 1) % ALIGN != 0)
+        dt_text_add(&header, " ");
+    dt_text_add(&header, "\n");
+    const char size[] = {(char)(header.len & 0xff), (char)(header.len >> 8)};
+    dt_text_add_n(text, "\x93NUMPY\x01\x00", AHEAD - sizeof size);
+    dt_text_add_n(text, size, sizeof size);
+    dt_text_add_n(text, header.at, header.len);
+    dt_text_free(&header);
+}
+
+static DtStatus write_file(const DtJudgeFile *file, const char *path)
 {
     const int64_t size = dt_kinds_size(file->dtype);
-    char *bytes = DT_NEW_ARRAY(run->arena, char, file->n * size);
-    for (int64_t i = 0; i < file->n; i++)
-        encode(file->dtype, file->numbers[i], bytes + i * size);
-    return dt_file_write(path, bytes, (size_t)(file->n * size));
+    DtText text = {0};
+    char bytes[sizeof(double)];
+    if (file->reader->source.kind == DT_SOURCE_NPY)
+        add_array_header(file, &text);
+    for (int64_t i = 0; i < file->n; i++) {
+        encode(file->dtype, file->numbers[i], bytes);
+        dt_text_add_n(&text, bytes, (size_t)size);
+    }
+    const DtStatus status = dt_file_write(path, text.at, text.len);
+    dt_text_free(&text);
+    return status;
 }
 
 /* Writes the trial's held-out data to files and redirects the plan's sources there; all other data
@@ -438,7 +470,7 @@ static bool redirect(DtCliMachine *machine, Run *run)
     const DtJudgeTrial *trial = run->trial;
     for (uint32_t i = 0; i < trial->n_files; i++) {
         const char *path = dt_arena_printf(run->arena, "%s/data-%u", machine->scratch.path, i);
-        const DtStatus status = write_file(run, &trial->files[i], path);
+        const DtStatus status = write_file(&trial->files[i], path);
         if (!dt_status_ok(&status))
             return not_run(machine, "%s", status.message);
         DT_PUSH(run->arena, run->redirects,

@@ -21,7 +21,8 @@ enum { MOST_NUMBERS = 1 << 20 };
 
 static bool is_file(const DtSource *source)
 {
-    return source->kind == DT_SOURCE_TEXT || source->kind == DT_SOURCE_BIN;
+    return source->kind == DT_SOURCE_TEXT || source->kind == DT_SOURCE_BIN ||
+           source->kind == DT_SOURCE_NPY;
 }
 
 static const DtReader *reader_of(const DtTrainConfig *train, const char *input)
@@ -55,6 +56,18 @@ static int64_t total_of(const DtSource *source, int64_t row, int64_t least)
     return 0;
 }
 
+/* The dtype of the numbers in the file. An array has numbers of the input's kind. */
+static DtDtype dtype_of(const DtReader *reader)
+{
+    const DtDtype input = reader->types[0]->dtype;
+    const DtDtype of_array = input == DT_BOOL           ? DT_U8
+                             : dt_dtype_is_float(input) ? DT_F32
+                                                        : DT_I32;
+    return reader->source.kind == DT_SOURCE_TEXT  ? DT_U8
+           : reader->source.kind == DT_SOURCE_NPY ? of_array
+                                                  : reader->source.dtype;
+}
+
 /* Fills the file with random numbers lo ... hi - 1 of the synthetic source (or floats between
  * them), as far as the file's dtype can hold them. The first four integers are hi - 1, not 0, since
  * headers of file formats may begin with zeros. */
@@ -67,8 +80,10 @@ static void draw(const DtReader *synthetic, uint64_t seed, DtJudgeFile *file)
     for (int64_t i = 0; i < file->n; i++) {
         const double u = dt_philox_uniform(dt_philox(key, (uint64_t)i, 0, 0));
         const double drawn = i < 4 && !dt_dtype_is_float(file->dtype) ? hi - 1 : lo + (hi - lo) * u;
+        const bool is_array = file->reader->source.kind == DT_SOURCE_NPY;
+        const DtDtype rounds = is_array ? file->reader->types[0]->dtype : file->dtype;
         file->numbers[i] =
-            dt_dtype_is_float(file->dtype) ? dt_round_to(file->dtype, drawn) : floor(drawn);
+            dt_dtype_is_float(file->dtype) ? dt_round_to(rounds, drawn) : floor(drawn);
     }
 }
 
@@ -81,7 +96,7 @@ static bool make_file(DtArena *arena, const DtTrainConfig *synthetic, const DtRe
     const bool is_stream = reader->kind == DT_SAMPLE_NEXT_TOKEN;
     const DtSource *source = &reader->source;
     if (!drawn || drawn->source.kind != DT_SOURCE_SYNTHETIC ||
-        (!is_stream && reader->kind != DT_SAMPLE_RAW))
+        (is_stream ? source->kind == DT_SOURCE_NPY : reader->kind != DT_SAMPLE_RAW))
         return false;
     const int64_t row = dt_type_elements(reader->types[0]) / reader->types[0]->axes[0].extent;
     /* a source that is no stream consists of whole samples */
@@ -90,7 +105,7 @@ static bool make_file(DtArena *arena, const DtTrainConfig *synthetic, const DtRe
     if (!total)
         return false;
     *ret_file = (DtJudgeFile){.name = source->glob,
-                              .dtype = source->kind == DT_SOURCE_TEXT ? DT_U8 : source->dtype,
+                              .dtype = dtype_of(reader),
                               .numbers = DT_NEW_ARRAY(arena, double, total),
                               .n = total,
                               .reader = reader,

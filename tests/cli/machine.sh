@@ -207,6 +207,17 @@ for fault in scale rate resume load eval window; do
 done
 unset DT_FAULT_IN
 
+# ---- held-out data in arrays of NumPy ----
+sed 's/bin("held.bin", f32)/npy("held.npy", from = 0.5)/' life.dsl >arrays.dsl
+for fault in '' window; do
+    case="held-out arrays and a fault in '$fault'"
+    env DT_FAULT_IN=$fault "$work/faulty/dtc" arrays.dsl --parallel two --verify >out 2>err
+    code=$?
+    [ -n "$fault" ] || check 'it does not say so' grep -q 'evaluated over 10 samples, and over 10 of files$' out
+    [ -z "$fault" ] || check 'the fault is not found' grep -q 'near of held-out data differs' err
+    check "the exit code is $code" test $code -eq $([ -z "$fault" ] && echo 0 || echo 1)
+done
+
 # ---- not run ----
 case='no compiler'
 DT_CC=/nowhere/cc

@@ -117,6 +117,8 @@ static DtStatus open(DtArena *memory, const DtPlan *plan, DtNext *ret_next)
     if (next->reader == plan->n_readers)
         return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: nothing reads tokens");
     next->input = &plan->inputs[plan->readers[next->reader].first_input];
+    if (plan->readers[next->reader].n_inputs == 0 || next->input->n_axes != 2)
+        return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: nothing reads tokens");
     DtStatus status = find_entry(next, "prefill", &c->prefill);
     if (dt_status_ok(&status))
         status = find_entry(next, "decode", &c->decode);
@@ -133,7 +135,7 @@ static DtStatus open(DtArena *memory, const DtPlan *plan, DtNext *ret_next)
         if (plan->axes[input->first_axis].extent != next->n_rows)
             status = dt_status_fail(DT_EXIT_FAILED, "the plan is broken: entries have other rows");
     }
-    if (next->input->n_axes != 2 || c->decode.chunk != 1 || c->prefill.chunk > next->window)
+    if (c->decode.chunk != 1 || c->prefill.chunk > next->window)
         status = dt_status_fail(DT_EXIT_FAILED, "the plan is broken: entries have other windows");
     return status;
 }

@@ -14,6 +14,7 @@
 #include "runtime/predict.h"
 #include "runtime/predict_files.h"
 #include "runtime/rank.h"
+#include "runtime/reduce.h"
 
 #include <string.h>
 
@@ -86,9 +87,11 @@ static DtStatus find_output(DtNext *next, Predict *p)
     const DtPlan *plan = next->plan;
     const DtPlanAxis *in = plan->axes + next->input->first_axis;
     p->output = dt_exec_metric(plan, "predict", NULL);
-    if (p->output == NULL || p->output->n_axes != 3 || p->output->dtype != DT_PLAN_F32)
+    if (p->output == NULL || p->output->n_axes != 3 ||
+        !dt_kinds_is_float(p->output->dtype) || p->output->dtype == DT_PLAN_F64)
         return dt_status_fail(DT_EXIT_USAGE,
-                              "--generate needs a model whose result is f32[batch, seq, vocab]");
+                              "--generate needs a model whose result is [batch, seq, vocab], of "
+                              "f32, bf16 or f16");
     const DtPlanAxis *out = plan->axes + p->output->first_axis;
     int64_t stride = 1;
     for (uint32_t a = 3; a-- > 0; stride *= out[a].local) {
@@ -111,7 +114,7 @@ static DtStatus find_output(DtNext *next, Predict *p)
     }
     if (next->vocab == 0 || p->position_stride == 0 || p->row_stride == 0)
         return dt_status_fail(DT_EXIT_USAGE,
-                              "--generate needs a model whose result is f32[batch, seq, vocab]");
+                              "--generate needs a model whose result is [batch, seq, vocab]");
     return DT_OK;
 }
 
@@ -176,7 +179,7 @@ static void copy_logits(const DtNext *next, const DtNextRow *row, int64_t local,
     const Predict *p = next->state;
     const int64_t start = dt_rank_axis_start(next->plan, next->rank->coord, p->vocab);
     const int64_t left = next->vocab - start, n = left < p->vocab->local ? left : p->vocab->local;
-    const int64_t e = (int64_t)sizeof *logits, span = ((n - 1) * p->vocab_stride + 1) * e;
+    const int64_t e = dt_kinds_size(p->output->dtype), span = ((n - 1) * p->vocab_stride + 1) * e;
     const int64_t last = (row->n < next->window ? row->n : next->window) - 1;
     const int64_t first =
         p->output->offset + (local * p->row_stride + last * p->position_stride) * e;
@@ -184,8 +187,14 @@ static void copy_logits(const DtNext *next, const DtNextRow *row, int64_t local,
         return;
     DtLent lent =
         dt_device_lend(next->rank, dt_device_place(next->rank, p->output->arena, first, span));
-    for (int64_t v = 0; v < n; v++)
-        memcpy(&logits[start + v], lent.at + v * p->vocab_stride * e, sizeof *logits);
+    for (int64_t v = 0; v < n; v++) {
+        const char *from = lent.at + v * p->vocab_stride * e;
+        if (p->output->dtype == DT_PLAN_F32)
+            memcpy(&logits[start + v], from, sizeof *logits);
+        else
+            dt_reduce_widen(p->output->dtype, &logits[start + v],
+                            (const uint16_t *)(const void *)from, 1);
+    }
     dt_device_back(next->rank, &lent, false);
 }
 

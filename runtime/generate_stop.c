@@ -151,24 +151,29 @@ static void look_for_texts(DtCompletion *c, size_t added)
     c->bytes.len = first;
 }
 
+static bool is_end(const DtIds *ends, uint32_t token)
+{
+    for (size_t i = 0; i < ends->n; i++)
+        if (ends->at[i] == token)
+            return true;
+    return false;
+}
+
 void dt_generatestop_look(const DtWords *words, const DtIds *ends, DtCompletion *c)
 {
     const uint32_t token = c->ids.at[c->ids.n - 1];
-    for (size_t i = 0; i < ends->n; i++)
-        if (ends->at[i] == token) {
-            c->stop = DT_STOP_END;
-            return;
-        }
     const size_t before = c->bytes.len;
-    const bool is_last = (int64_t)(c->ids.n - c->n_prompt) >= c->sampling.tokens;
+    const bool ended = is_end(ends, token);
+    const bool is_last = ended || (int64_t)(c->ids.n - c->n_prompt) >= c->sampling.tokens;
     if (!c->decoding)
         c->decoding = dt_generatetext_begin(words, c->ids.at, c->n_prompt);
-    dt_generatetext_add(words, c->decoding, token, &c->bytes);
+    if (!ended)
+        dt_generatetext_add(words, c->decoding, token, &c->bytes);
     if (is_last && c->decoding)
         dt_decode_end(c->decoding, &c->bytes);
     look_for_texts(c, c->bytes.len - before);
     if (!c->stop && is_last)
-        c->stop = DT_STOP_TOKENS;
+        c->stop = ended ? DT_STOP_END : DT_STOP_TOKENS;
 }
 
 DtStatus dt_generatestop_may(const DtWords *words, const DtCompletion *c)

@@ -4,12 +4,16 @@
 
 Each model is compiled with and without `generate = cached(...)`. Both plans continue prompts of different lengths,
 more of them than rows, past the end of the window, at temperature 0 and 1. Models of the library, and one of each kind
-of layer that a cache knows; heads split over 2 ranks, samples and heads over 4."""
+of layer that a cache knows; heads split over 2 ranks, samples and heads over 4. Tiny models of Hugging Face, imported
+into such plans on 1 rank and on 2 with tensor parallelism, write the tokens that `generate` of transformers writes
+(import_transformers.py compares these with it)."""
 import json
 import os
 import subprocess
 import sys
 import tempfile
+
+import families
 
 WINDOW, TOKENS = 24, 110
 SIZES = "batch = 4, seq = %d, vocab = 64, layers = 2, embed = 16, ffn = 24" % WINDOW
@@ -119,6 +123,30 @@ fn remembered[t, d](x[..., t, d], decay[..., t, d]) -> [..., t, d] {
 }
 
 
+# prompts, and what transformers writes after them, up to 16 positions
+PROMPTS = [5, 11, 2], [7], [30, 4, 4, 19, 8, 23], [1, 39, 17, 3, 12]
+WRITTEN = {
+    "gpt2": [[7, 7, 17, 17, 34, 34, 17, 17, 34, 34, 17, 17, 34], [17, 17, 17, 17, 17, 34, 34, 34, 34, 34, 34, 34, 17, 17, 34],
+             [35, 34, 34, 34, 34, 34, 34, 17, 17, 34], [34, 34, 34, 34, 34, 34, 34, 34, 17, 17, 34]],
+    "qwen3": [[17] * 13, [30] * 15, [19, 8, 8, 8, 8, 8, 8, 8, 8, 8], [36, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8]],
+    "mistral": [[10, 10, 10, 17, 33, 33, 12, 34, 16, 18, 33, 5, 34], [34, 7, 18, 33, 5, 38, 29, 29, 29, 31, 2, 32, 24, 24, 34],
+                [32, 24, 35, 35, 2, 2, 10, 10, 10, 33], [18, 33, 33, 5, 29, 31, 2, 3, 24, 24, 35]],
+    "gemma3": [[17, 18, 30, 22, 5, 5, 5, 5, 5, 5, 5, 5, 5], [27] * 15, [8, 0, 36, 36, 36, 0, 0, 36, 36, 36], [12] * 11],
+    "mixtral": [[24, 33, 29, 29, 9, 29, 34, 28, 29, 9, 29, 9, 29], [21, 33, 33, 33, 33, 33, 12, 33, 12, 34, 12, 34, 33, 12, 33],
+                [30, 28, 28, 28, 28, 28, 33, 33, 33, 33], [34, 33, 33, 33, 33, 33, 33, 33, 33, 12, 39]],
+}
+IMPORTED = """include "models/%(family)s.dsl"
+train {
+%(lines)s
+  generate = cached(rows = 3, chunk = 4)
+  optimizer = sgd(lr = 0.1)
+  steps = 1
+}
+cluster two { gpus = 2; gpu = "cpu" }
+parallel heads on two { mesh tensor = 2; shard %(axis)s, ffn on tensor }
+"""
+
+
 def run(*command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, "%s: %s" % (" ".join(command), done.stdout + done.stderr)
@@ -152,6 +180,24 @@ def compare(dtc, dtrun, name, layout):
     return want == got
 
 
+def imported(dtc, dtrun, name, layout):
+    """Whether the model writes what transformers does."""
+    case = families.CASES[name]
+    families.write(name, "model")
+    with open("model.dsl", "w") as file:
+        file.write(IMPORTED % {**case, "lines": families.program(case)})
+    dims = families.dims(name, 2, 16)
+    run(dtc, "model.dsl", "--parallel", layout, "-o", "model.plan", "--target=interpreted", *(o for d, n in dims.items() for o in ("-D", f"{d}={n}")))
+    with open("prompts.jsonl", "w") as file:
+        for prompt, tokens in zip(PROMPTS, WRITTEN[name]):
+            file.write(json.dumps({"prompt": prompt, "max_tokens": len(tokens)}) + "\n")
+    said = run(dtrun, "model.plan", "--import", "model", "--prompts", "prompts.jsonl", "--temperature", "0", "--ignore-end", "--quiet")
+    got = [json.loads(line)["tokens"] for line in said.splitlines()]
+    if got != WRITTEN[name]:
+        print("%s, %s: %s instead of %s" % (name, layout, got, WRITTEN[name]))
+    return got == WRITTEN[name]
+
+
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     names = sys.argv[3:] or list(MODELS)
@@ -169,6 +215,10 @@ def main():
                 wrong += not same
                 if not same:
                     print("%s, %s: other tokens than without a cache" % (name, layout))
+        for name in sys.argv[3:] or WRITTEN:
+            for layout in ("none", "heads") if name in WRITTEN else ():
+                same = imported(dtc, dtrun, name, layout)
+                passed, wrong = passed + same, wrong + (not same)
     print("%d passed, %d failed, 0 skipped" % (passed, wrong))
     return wrong > 0
 

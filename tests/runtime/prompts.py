@@ -215,6 +215,11 @@ def ends_at_end_tokens(bench):
     ends("the end of a turn", ask % ("<|eot_id|>", "<s>"), of["<|eot_id|>"])
     ends("the end of a document", ask % ("<|endoftext|>", "<s>"), of["<|endoftext|>"])
     ends("other special tokens", ask % ("<s>", "<|eot_id|>"), of["<|eot_id|>"])
+    strip = {"type": "Strip", "content": "\u00e9", "start": 0, "stop": 1}  # of two bytes: the last byte waits for another
+    bench.write("tok/tokenizer.json", json.dumps({**bench.tokenizer, "decoder": {
+        "type": "Sequence", "decoders": [bench.tokenizer["decoder"], strip]}}))
+    ends("what a decoder holds", ask % ("<|eot_id|>", "<s>"), of["<|eot_id|>"])
+    bench.write("tok/tokenizer.json", json.dumps(bench.tokenizer))
     bench.write("tok/generation_config.json", json.dumps({"eos_token_id": [of["</s>"], of["<s>"]]}))
     bench.write("tok/config.json", json.dumps({"eos_token_id": of["<bos>"]}))
     ends("eos_token_id", ask % ("<s>", "<|eot_id|>"), of["<s>"])

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks of several nodes as if they had one mapping. The first rank of each node, its *head*, is
- * connected with rank 0, the head of node 0. A meeting of all:
+ * connected with the head of the node's parent in the tree (tree.h). A meeting of all:
  *
- *     ranks of a node meet | heads send rank 0 the data of their nodes, and get that of all |
- *     they meet again
+ *     ranks of a node meet | heads send their parents what changed in their part of the tree since
+ *     the last meeting, and get what changed anywhere | they meet again
  *
- * The data are the slots, each written on its own node, and the header from last_step on.
- * Between two meetings only one rank writes a byte of the header: rank 0 takes the bytes that
- * changed on any node. */
+ * Changes (changes.h) are of the slots, each written on its own node, from `memory` to `message`,
+ * and of the header from last_step on. Between two meetings only one rank writes a byte of the
+ * header. */
 #include "runtime/cluster.h"
 
+#include "runtime/changes.h"
 #include "runtime/comm_sync.h"
 #include "runtime/device.h"
 #include "runtime/greeting.h"
 #include "runtime/newcomers.h"
 #include "runtime/rank.h"
 #include "runtime/socket.h"
+#include "runtime/tree.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,26 +41,43 @@ struct DtClusterLinks {
     DtComm *comm;
     uint32_t nodes, node, per_node;
     bool is_head;
-    int *fds;          /* on rank 0: by node; on heads of other nodes: element 0 only, the
-                        * connection with rank 0 */
-    char *published;   /* this part of the header as it was on all nodes after the last meeting */
-    char *copy;        /* buffers for the data of one node, and for all of its slots */
-    uint32_t decided;  /* steps */
+    uint32_t n_children;
+    int fds[1 + DT_TREE_DEGREE]; /* of a head: with the parent, and with the children in order */
+    char *header, *slots; /* the published parts of this node as they were after the last meeting */
+    DtChanges all, got;   /* the changes of a meeting; those of one child, or of the parent */
+    uint32_t decided;     /* steps */
 };
 
-/* ---- numbers that nodes publish ---- */
+/* ---- what nodes publish ---- */
 
 static const size_t part_at = offsetof(DtShared, last_step),
-                    part_bytes = sizeof(DtShared) - offsetof(DtShared, last_step);
+                    part_bytes = sizeof(DtShared) - offsetof(DtShared, last_step),
+                    slot_at = offsetof(DtSlot, memory),
+                    slot_bytes = offsetof(DtSlot, marks) - offsetof(DtSlot, memory);
+_Static_assert((sizeof(DtShared) - offsetof(DtShared, last_step)) % 4 == 0 &&
+                   (offsetof(DtSlot, marks) - offsetof(DtSlot, memory)) % 4 == 0,
+               "changes are of words");
 
 static char *part_of(const DtClusterLinks *l) { return (char *)l->rank->shared + part_at; }
 
-static char *slots_of(const DtClusterLinks *l, uint32_t node)
+static char *slot_of(void *links, uint32_t rank)
 {
-    return (char *)dt_shared_slot(l->rank->plan, l->rank->shared, node * l->per_node);
+    const DtClusterLinks *l = links;
+    return (char *)dt_shared_slot(l->rank->plan, l->rank->shared, rank) + slot_at;
 }
 
-static size_t slots_bytes(const DtClusterLinks *l) { return l->per_node * sizeof(DtSlot); }
+static DtChangedMemory memory_of(DtClusterLinks *l)
+{
+    return (DtChangedMemory){.header = part_of(l), .header_bytes = part_bytes,
+                             .slot_bytes = slot_bytes, .slot = slot_of, .context = l,
+                             .n_ranks = l->rank->n_ranks};
+}
+
+static uint32_t node_of(const DtClusterLinks *l, uint32_t neighbour)
+{
+    return neighbour == 0 ? dt_tree_parent(l->node)
+                          : dt_tree_first_child(l->node) + neighbour - 1;
+}
 
 /* ---- connections ---- */
 
@@ -103,34 +123,42 @@ static bool report(DtClusterLinks *l, DtSocketResult result, uint32_t node)
     }
 }
 
-static bool transfer(DtClusterLinks *l, uint32_t node, bool sends, void *bytes, size_t n)
+static bool transfer(DtClusterLinks *l, uint32_t neighbour, bool sends, void *bytes, size_t n)
 {
     DtSlot *slot = l->rank->slot;
     const DtSocketWait wait = wait_new(l);
-    dt_shared_wait(slot, UINT32_MAX, dt_now_ns()); /* waits for a rank of another node */
-    const DtSocketResult result = sends ? dt_socket_send(l->fds[node], bytes, n, &wait)
-                                        : dt_socket_recv(l->fds[node], bytes, n, &wait);
+    dt_shared_wait(slot, node_of(l, neighbour) * l->per_node, dt_now_ns());
+    const DtSocketResult result = sends ? dt_socket_send(l->fds[neighbour], bytes, n, &wait)
+                                        : dt_socket_recv(l->fds[neighbour], bytes, n, &wait);
     dt_shared_go_on(slot);
     atomic_fetch_add_explicit(&slot->progress, 1, memory_order_relaxed);
-    return report(l, result, node);
+    return report(l, result, node_of(l, neighbour));
 }
 
-static bool give(DtClusterLinks *l, uint32_t node, const void *bytes, size_t n)
+static bool give(DtClusterLinks *l, uint32_t neighbour, const void *bytes, size_t n)
 {
-    return transfer(l, node, true, (void *)(uintptr_t)bytes, n);
+    return transfer(l, neighbour, true, (void *)(uintptr_t)bytes, n);
 }
 
-static bool take(DtClusterLinks *l, uint32_t node, void *bytes, size_t n)
+static bool take(DtClusterLinks *l, uint32_t neighbour, void *bytes, size_t n)
 {
-    return transfer(l, node, false, bytes, n);
+    return transfer(l, neighbour, false, bytes, n);
 }
 
-/* On rank 0: takes heads that know the key, until all are there. */
+static bool give_down(DtClusterLinks *l, const void *bytes, size_t n)
+{
+    for (uint32_t i = 1; i <= l->n_children; i++)
+        if (!give(l, i, bytes, n))
+            return false;
+    return true;
+}
+
+/* Takes the heads of children that know the key, until all are there. */
 static bool accept_heads(DtClusterLinks *l)
 {
     const DtShared *shared = l->rank->shared;
     const uint64_t until = dt_now_ns() + PATIENCE_S * 1000000000ull;
-    uint32_t missing = l->nodes - 1;
+    uint32_t missing = l->n_children;
     DtNewcomers *newcomers = dt_newcomers_new(shared->meet_key, shared->meet_fd);
     if (!newcomers)
         return dt_rank_fail(l->rank, DT_EXIT_RETRY, "no memory for connections of other nodes");
@@ -140,54 +168,74 @@ static bool accept_heads(DtClusterLinks *l)
         poll(&look, 1, LOOK_MS);
         dt_newcomers_look(newcomers, dt_now_ns());
         while (dt_newcomers_take(newcomers, &one)) {
-            const uint32_t node = one.hello.node;
-            const bool good = one.hello.role == DT_ROLE_HEAD && node > 0 && node < l->nodes &&
-                              l->fds[node] < 0;
-            if (!dt_newcomers_answer(newcomers, &one, 0, good ? NULL : "it is here already") ||
+            const uint32_t child = one.hello.node - dt_tree_first_child(l->node);
+            const bool good = one.hello.role == DT_ROLE_HEAD && child < l->n_children &&
+                              l->fds[1 + child] < 0;
+            if (!dt_newcomers_answer(newcomers, &one, l->node,
+                                     good ? NULL : "it is here already, or another node's") ||
                 !good)
                 continue;
-            l->fds[node] = one.fd;
+            l->fds[1 + child] = one.fd;
             missing--;
         }
     }
     dt_newcomers_free(newcomers);
     if (missing == 0 || dt_rank_aborted(l->rank))
         return missing == 0;
-    return dt_rank_fail(l->rank, DT_EXIT_RETRY, "%u of %u nodes have not come within %d s", missing,
-                        l->nodes - 1, PATIENCE_S);
+    return dt_rank_fail(l->rank, DT_EXIT_RETRY,
+                        "%u of %u nodes below node %u have not come within %d s", missing,
+                        l->n_children, l->node, PATIENCE_S);
 }
 
-/* Greets rank 0 over the new connection. */
-static bool greet_first(DtClusterLinks *l)
+/* Greets the head of the parent over the new connection. */
+static DtGreetingState greet_parent(DtClusterLinks *l, DtGreeting *g)
 {
     const DtHello hello = {.role = DT_ROLE_HEAD, .node = l->node};
-    DtGreeting g;
-    dt_greeting_begin(&g, l->fds[0], l->rank->shared->meet_key, &hello, dt_now_ns());
-    while (!dt_greeting_is_done(&g) && !dt_rank_aborted(l->rank)) {
-        struct pollfd look = {.fd = g.fd, .events = dt_greeting_events(&g)};
+    dt_greeting_begin(g, l->fds[0], l->rank->shared->meet_key, &hello, dt_now_ns());
+    while (!dt_greeting_is_done(g) && !dt_rank_aborted(l->rank)) {
+        struct pollfd look = {.fd = g->fd, .events = dt_greeting_events(g)};
         poll(&look, 1, LOOK_MS);
-        dt_greeting_step(&g, dt_now_ns());
+        dt_greeting_step(g, dt_now_ns());
     }
-    if (g.state == DT_GREETING_MET || dt_rank_aborted(l->rank) || is_others_failure(l))
-        return g.state == DT_GREETING_MET;
-    return dt_rank_fail(l->rank, DT_EXIT_RETRY, "cannot greet rank 0: it %.200s", g.text);
+    return g->state;
 }
 
+/* Connects with the head of the parent. That one may listen long before it answers, while it waits
+ * for its own parent. */
 static bool connect_head(DtClusterLinks *l)
 {
     const DtShared *shared = l->rank->shared;
     const DtSocketWait wait = {is_over, l->rank, dt_now_ns() + PATIENCE_S * 1000000000ull};
-    DtMeet meet;
-    const DtStatus status = dt_socket_parse(l->rank->options->meet, &meet);
-    if (!dt_status_ok(&status))
-        return dt_rank_fail_status(l->rank, &status);
-    meet.port = (uint16_t)shared->meet_port;
-    const DtSocketResult result = dt_socket_connect(&meet, &wait, &l->fds[0]);
-    if (result == DT_SOCKET_LATE)
-        return dt_rank_fail(l->rank, DT_EXIT_RETRY,
-                            "cannot connect to rank 0 at %.200s, port %u: %s", meet.host, meet.port,
-                            dt_socket_why());
-    return report(l, result, 0) && greet_first(l);
+    const uint32_t parent = node_of(l, 0);
+    DtMeet meet = {.port = (uint16_t)shared->meet_port};
+    DtGreeting g = {.text = ""};
+    snprintf(meet.host, sizeof meet.host, "%s", shared->meet_host);
+    for (;;) {
+        const DtSocketResult result = dt_socket_connect(&meet, &wait, &l->fds[0]);
+        if (result == DT_SOCKET_LATE)
+            return dt_rank_fail(l->rank, DT_EXIT_RETRY,
+                                "cannot connect with the first rank of node %u at %.200s, port %u: "
+                                "%s",
+                                parent, meet.host, meet.port, dt_socket_why());
+        if (result != DT_SOCKET_OK)
+            return report(l, result, parent);
+        if (greet_parent(l, &g) == DT_GREETING_MET || dt_rank_aborted(l->rank))
+            return g.state == DT_GREETING_MET;
+        if (g.state != DT_GREETING_GONE || dt_now_ns() > wait.until_ns)
+            return !is_others_failure(l) &&
+                   dt_rank_fail(l->rank, DT_EXIT_RETRY,
+                                "cannot greet the first rank of node %u: it %.200s", parent,
+                                g.text);
+        close(l->fds[0]);
+        l->fds[0] = -1;
+        usleep(LOOK_MS * 1000);
+    }
+}
+
+/* Connects a head with its children and its parent. */
+static bool connect_all(DtClusterLinks *l)
+{
+    return (l->node == 0 || connect_head(l)) && (l->n_children == 0 || accept_heads(l));
 }
 
 DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,
@@ -202,16 +250,16 @@ DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,
                           .node = (uint32_t)rank->options->node,
                           .per_node = dt_cluster_ranks(rank->options, rank->plan)};
     l->is_head = rank->local.me == 0;
-    l->fds = DT_NEW_ARRAY(rank->memory, int, l->nodes);
-    for (uint32_t i = 0; i < l->nodes; i++)
+    l->n_children = dt_tree_children(l->nodes, l->node);
+    for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++)
         l->fds[i] = -1;
-    l->published = dt_arena_alloc(rank->memory, part_bytes);
-    memcpy(l->published, part_of(l), part_bytes);
-    l->copy =
-        l->is_head ? dt_arena_alloc(rank->memory, part_bytes + l->nodes * slots_bytes(l)) : NULL;
+    /* the same on all nodes before the first meeting */
+    l->header = dt_arena_alloc(rank->memory, part_bytes);
+    memcpy(l->header, part_of(l), part_bytes);
+    l->slots = dt_arena_alloc(rank->memory, l->per_node * slot_bytes);
+    memset(l->slots, 0, l->per_node * slot_bytes);
     *ret_links = l;
-    dt_socket_make_room(l->nodes);
-    if (!l->is_head || (l->node == 0 ? accept_heads(l) : connect_head(l)))
+    if (!l->is_head || connect_all(l))
         return DT_OK;
     return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_RETRY, "another rank failed")
                                         : rank->failure;
@@ -219,61 +267,89 @@ DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,
 
 void dt_cluster_leave(DtClusterLinks *l)
 {
-    for (uint32_t i = 0; l && i < l->nodes; i++)
+    for (uint32_t i = 0; l && i <= DT_TREE_DEGREE; i++)
         if (l->fds[i] >= 0)
             close(l->fds[i]);
+    if (l) {
+        dt_changes_free(&l->all);
+        dt_changes_free(&l->got);
+    }
 }
 
 /* ---- meetings ---- */
 
 static bool meet_here(DtClusterLinks *l) { return l->local->barrier(l->comm, &l->rank->local); }
 
-/* Copies into the header those bytes that another node has changed: those that differ from the last
- * common state. */
-static void merge(DtClusterLinks *l, const char *theirs)
+/* Receives a list of changes, and writes it to the mapping. */
+static bool take_changes(DtClusterLinks *l, uint32_t neighbour)
 {
-    char *mine = part_of(l);
-    for (size_t i = 0; i < part_bytes; i++)
-        if (theirs[i] != l->published[i])
-            mine[i] = theirs[i];
-}
-
-static bool exchange_as_first(DtClusterLinks *l)
-{
-    for (uint32_t i = 1; i < l->nodes; i++) {
-        if (!take(l, i, l->copy, part_bytes) || !take(l, i, slots_of(l, i), slots_bytes(l)))
-            return false;
-        merge(l, l->copy);
-    }
-    for (uint32_t i = 1; i < l->nodes; i++)
-        if (!give(l, i, part_of(l), part_bytes) ||
-            !give(l, i, slots_of(l, 0), l->nodes * slots_bytes(l)))
-            return false;
-    return true;
-}
-
-static bool exchange_with_first(DtClusterLinks *l)
-{
-    char *slots = l->copy + part_bytes;
-    if (!give(l, 0, part_of(l), part_bytes) || !give(l, 0, slots_of(l, l->node), slots_bytes(l)) ||
-        !take(l, 0, l->copy, part_bytes) || !take(l, 0, slots, l->nodes * slots_bytes(l)))
+    uint64_t len;
+    const DtChangedMemory memory = memory_of(l);
+    if (!take(l, neighbour, &len, sizeof len))
         return false;
-    memcpy(part_of(l), l->copy, part_bytes);
-    for (uint32_t i = 0; i < l->nodes; i++)
-        if (i != l->node)
-            memcpy(slots_of(l, i), slots + i * slots_bytes(l), slots_bytes(l));
+    if (len > dt_changes_most(&memory))
+        return dt_rank_fail(l->rank, DT_EXIT_RETRY, "node %u sends %llu bytes of changes",
+                            node_of(l, neighbour), (unsigned long long)len);
+    if (len > l->got.room) {
+        uint8_t *at = realloc(l->got.at, len);
+        if (!at)
+            return dt_rank_fail(l->rank, DT_EXIT_RETRY, "no memory to meet other nodes");
+        l->got.at = at;
+        l->got.room = len;
+    }
+    l->got.len = len;
+    return take(l, neighbour, l->got.at, len) &&
+           (dt_changes_apply(&memory, l->got.at, len) ||
+            dt_rank_fail(l->rank, DT_EXIT_RETRY, "node %u sends changes of no rank",
+                         node_of(l, neighbour)));
+}
+
+static bool give_changes(DtClusterLinks *l, uint32_t neighbour, const DtChanges *changes)
+{
+    const uint64_t len = changes->len;
+    return give(l, neighbour, &len, sizeof len) && give(l, neighbour, changes->at, len);
+}
+
+/* Makes l->all what changed in this part of the tree since the last meeting. */
+static bool gather_changes(DtClusterLinks *l)
+{
+    DtChanges *all = &l->all;
+    const uint32_t first = l->node * l->per_node;
+    all->len = 0;
+    dt_changes_find(all, UINT32_MAX, part_of(l), l->header, part_bytes);
+    for (uint32_t r = 0; r < l->per_node; r++)
+        dt_changes_find(all, first + r, slot_of(l, first + r), l->slots + r * slot_bytes,
+                        slot_bytes);
+    for (uint32_t i = 1; i <= l->n_children; i++) {
+        if (!take_changes(l, i))
+            return false;
+        dt_changes_add(all, l->got.at, l->got.len);
+    }
+    dt_changes_join(all);
+    return !all->is_short ||
+           dt_rank_fail(l->rank, DT_EXIT_RETRY, "no memory to meet other nodes");
+}
+
+static bool exchange(DtClusterLinks *l)
+{
+    const DtChanges *changes = &l->all;
+    if (!gather_changes(l))
+        return false;
+    if (l->node > 0) {
+        if (!give_changes(l, 0, &l->all) || !take_changes(l, 0))
+            return false;
+        changes = &l->got;
+    }
+    for (uint32_t i = 1; i <= l->n_children; i++)
+        if (!give_changes(l, i, changes))
+            return false;
+    memcpy(l->header, part_of(l), part_bytes);
     return true;
 }
 
 bool dt_cluster_barrier(DtClusterLinks *l)
 {
-    if (!meet_here(l))
-        return false;
-    if (l->is_head && !(l->node == 0 ? exchange_as_first(l) : exchange_with_first(l)))
-        return false;
-    if (l->is_head)
-        memcpy(l->published, part_of(l), part_bytes);
-    return meet_here(l);
+    return meet_here(l) && (!l->is_head || exchange(l)) && meet_here(l);
 }
 
 static uint32_t head_of(const void *context)
@@ -296,14 +372,10 @@ bool dt_cluster_decide(DtClusterLinks *l)
     DtShared *shared = l->rank->shared;
     int64_t last = atomic_load(&shared->last_step);
     l->decided++;
-    if (l->node == 0) {
-        for (uint32_t i = 1; l->rank->rank == 0 && i < l->nodes; i++)
-            if (!give(l, i, &last, sizeof last))
-                return false;
-        return true;
-    }
+    if (l->node == 0)
+        return !l->is_head || give_down(l, &last, sizeof last);
     if (l->is_head) {
-        if (!take(l, 0, &last, sizeof last))
+        if (!take(l, 0, &last, sizeof last) || !give_down(l, &last, sizeof last))
             return false;
         atomic_store(&shared->last_step, last);
         dt_sync_raise(&shared->decided);
@@ -323,20 +395,20 @@ static bool sum_here(DtClusterLinks *l, int64_t *numbers, int64_t n)
                                 DT_PLAN_SUM);
 }
 
-static bool sum_as_first(DtClusterLinks *l, int64_t *numbers, int64_t n)
+/* Adds the numbers of the heads below and above; all heads have the sum then. */
+static bool sum_heads(DtClusterLinks *l, int64_t *numbers, int64_t n)
 {
     const size_t bytes = (size_t)n * sizeof *numbers;
-    int64_t *theirs = DT_NEW_ARRAY(l->rank->memory, int64_t, (size_t)n);
-    for (uint32_t i = 1; i < l->nodes; i++) {
-        if (!take(l, i, theirs, bytes))
-            return false;
-        for (int64_t k = 0; k < n; k++)
-            numbers[k] += theirs[k];
+    int64_t *theirs = malloc(bytes ? bytes : 1);
+    bool good = theirs || dt_rank_fail(l->rank, DT_EXIT_RETRY, "no memory to add numbers");
+    for (uint32_t i = 1; good && i <= l->n_children; i++) {
+        good = take(l, i, theirs, bytes);
+        for (int64_t k = 0; good && k < n; k++)
+            numbers[k] = (int64_t)((uint64_t)numbers[k] + (uint64_t)theirs[k]);
     }
-    for (uint32_t i = 1; i < l->nodes; i++)
-        if (!give(l, i, numbers, bytes))
-            return false;
-    return true;
+    free(theirs);
+    return good && (l->node == 0 || (give(l, 0, numbers, bytes) && take(l, 0, numbers, bytes))) &&
+           give_down(l, numbers, bytes);
 }
 
 /* Sums over the ranks of the node, then over the nodes. For the latter each head contributes the
@@ -348,8 +420,7 @@ bool dt_cluster_sum(DtClusterLinks *l, int64_t *numbers, int64_t n)
         return false;
     if (!l->is_head)
         memset(numbers, 0, bytes);
-    else if (l->node == 0 ? !sum_as_first(l, numbers, n)
-                          : !give(l, 0, numbers, bytes) || !take(l, 0, numbers, bytes))
+    else if (!sum_heads(l, numbers, n))
         return false;
     return sum_here(l, numbers, n);
 }
@@ -362,8 +433,8 @@ bool dt_cluster_get(DtClusterLinks *l, uint32_t rank, uint32_t arena, int64_t of
     const Ask ask = {.rank = rank, .arena = arena, .offset = offset, .bytes = bytes};
     if (dt_cluster_is_here(l->rank, rank) || bytes == 0)
         return l->local->get(l->comm, rank, arena, offset, bytes, ret_bytes);
-    const uint32_t node = rank / l->per_node;
-    return give(l, node, &ask, sizeof ask) && take(l, node, ret_bytes, (size_t)bytes);
+    const uint32_t child = 1 + (uint32_t)dt_tree_towards(l->node, rank / l->per_node);
+    return give(l, child, &ask, sizeof ask) && take(l, child, ret_bytes, (size_t)bytes);
 }
 
 /* Whether the byte range that rank 0 asks for is inside of the arena by this node's plan; rank 0
@@ -378,20 +449,34 @@ static bool is_bounded(const DtClusterLinks *l, const Ask *ask)
            ask->offset <= room - ask->bytes;
 }
 
+enum { PIECE = 1 << 20 };
+
+/* Sends the parent n bytes from `done` on of what it asks for: of a rank of this node, or of one
+ * below, to which the question has been handed on (child). */
+static bool answer_piece(DtClusterLinks *l, const Ask *ask, int64_t child, int64_t done, int64_t n,
+                         char *piece)
+{
+    const bool good = child < 0 ? l->local->get(l->comm, ask->rank, ask->arena,
+                                                ask->offset + done, n, piece)
+                                : take(l, 1 + (uint32_t)child, piece, (size_t)n);
+    return good && give(l, 0, piece, (size_t)n);
+}
+
 static bool answer(DtClusterLinks *l, const Ask *ask)
 {
-    enum { PIECE = 1 << 20 };
-    DtArena *memory = dt_arena_new();
-    char *piece = dt_arena_alloc(memory, PIECE);
-    bool good = is_bounded(l, ask) ||
-                dt_rank_fail(l->rank, DT_EXIT_FAILED,
-                             "rank 0 asks for what no rank of node %u holds", l->node);
-    for (int64_t done = 0; good && done < ask->bytes; done += PIECE) {
-        const int64_t n = ask->bytes - done < PIECE ? ask->bytes - done : PIECE;
-        good = l->local->get(l->comm, ask->rank, ask->arena, ask->offset + done, n, piece) &&
-               give(l, 0, piece, (size_t)n);
-    }
-    dt_arena_free(memory);
+    const int64_t child = dt_tree_towards(l->node, ask->rank / l->per_node);
+    char *piece = malloc(PIECE);
+    bool good = piece || dt_rank_fail(l->rank, DT_EXIT_RETRY, "no memory to send what is saved");
+    if (good && child >= 0)
+        good = give(l, 1 + (uint32_t)child, ask, sizeof *ask);
+    else if (good)
+        good = is_bounded(l, ask) ||
+               dt_rank_fail(l->rank, DT_EXIT_FAILED,
+                            "rank 0 asks for what no rank of node %u holds", l->node);
+    for (int64_t done = 0; good && done < ask->bytes; done += PIECE)
+        good = answer_piece(l, ask, child, done,
+                            ask->bytes - done < PIECE ? ask->bytes - done : PIECE, piece);
+    free(piece);
     return good;
 }
 
@@ -405,6 +490,8 @@ bool dt_cluster_serve(DtClusterLinks *l)
             return false;
         if (ask.bytes == 0) {
             atomic_store(&l->rank->shared->save_code, (int32_t)ask.save_code);
+            if (!give_down(l, &ask, sizeof ask))
+                return false;
             break;
         }
         if (!answer(l, &ask))
@@ -418,8 +505,5 @@ bool dt_cluster_release(DtClusterLinks *l)
 {
     const Ask none = {.save_code = atomic_load(&l->rank->shared->save_code)};
     l->local->release(l->comm);
-    for (uint32_t i = 1; i < l->nodes; i++)
-        if (!give(l, i, &none, sizeof none))
-            return false;
-    return true;
+    return give_down(l, &none, sizeof none);
 }

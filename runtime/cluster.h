@@ -5,12 +5,12 @@
  * mapping of a node's ranks. Every node has such a mapping, and the parts of it that all ranks need
  * are kept equal:
  *
- *   cluster_meet.c   supervisors: meet before ranks start, and report failures, Ctrl-C and the end
- *   cluster.c        ranks: the first one of each node is connected with rank 0. When all ranks
- *   meet, they
- *                    exchange the data in header and slots. So all ranks see, after a meeting,
- *                    what a rank
- *                    wrote there before it. Rank 0 reads memory of ranks of other nodes to save it
+ *   cluster_meet.c   supervisors: find each other, in a tree (tree.h)
+ *   cluster_attempt.c  supervisors: report failures, Ctrl-C and the end
+ *   cluster.c        ranks: the first one of each node is connected with that of its parent in the
+ *                    tree. When all ranks meet, they exchange what changed in header and slots. So
+ *                    all ranks see, after a meeting, what a rank wrote there before it. Rank 0
+ *                    reads memory of ranks of other nodes to save it
  *
  * Whoever connects must know the key of the run (key.h, hello.h). What follows is neither encrypted
  * nor signed, as NCCL's data are not: the network is trusted not to change packets. */
@@ -53,8 +53,8 @@ void dt_cluster_part(DtCluster *nodes);
  * read. */
 void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                        const DtStatus *why);
-/* Before ranks start: stores in the header of the mapping at which address and with which key the
- * heads of nodes meet. shared->meet_fd is the socket for rank 0; close-on-exec. */
+/* Before ranks start: stores in the header of the mapping where and with which key the heads of
+ * nodes meet. shared->meet_fd is the socket for the head of this node; close-on-exec. */
 DtStatus dt_cluster_start(DtCluster *nodes, DtShared *shared);
 /* Sends a message to all other nodes. */
 void dt_cluster_tell(DtCluster *nodes, DtClusterNews news, int32_t code, const char *text);

@@ -108,32 +108,41 @@ static DtStatus draw(uint64_t *ret_token)
                                 strerror(errno));
 }
 
+/* Opens the socket on which the head of this node waits for those of its children. */
+static DtStatus listen_for_heads(const DtCluster *n, DtShared *shared, uint16_t *ret_port)
+{
+    int fd;
+    *ret_port = 1; /* nobody is told */
+    if (dt_tree_children(n->nodes, n->node) == 0)
+        return DT_OK;
+    const DtStatus status = dt_socket_listen(0, &fd, ret_port);
+    if (dt_status_ok(&status))
+        shared->meet_fd = fd;
+    return status;
+}
+
 DtStatus dt_cluster_start(DtCluster *n, DtShared *shared)
 {
     uint64_t token = 0;
-    uint16_t port = 0;
+    uint16_t port;
     DtStatus status = DT_OK;
     shared->meet_fd = -1;
     dt_cluster_pump(n, dt_now_ns());
     if (n->node > 0) {
         status = wait_for_start(n);
         token = n->agent.start.token;
-        port = n->agent.start.port;
     } else if (n->agent.has_note) {
         n->agent.has_note = false;
         status = status_of(&n->agent.note);
     } else
         status = draw(&token);
-    if (n->node == 0 && dt_status_ok(&status)) {
-        int fd;
-        status = dt_socket_listen(0, &fd, &port);
-        if (dt_status_ok(&status))
-            shared->meet_fd = fd;
-    }
+    if (dt_status_ok(&status))
+        status = listen_for_heads(n, shared, &port);
     if (!dt_status_ok(&status))
         return status;
-    shared->meet_port = port;
+    shared->meet_port = n->agent.start.port;
     shared->meet_token = token;
+    snprintf(shared->meet_host, sizeof shared->meet_host, "%s", n->goal.host);
     dt_key_derive(n->key, "heads", token, shared->meet_key);
     dt_agent_begin(&n->agent, port, token);
     return DT_OK;

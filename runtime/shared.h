@@ -46,14 +46,15 @@ typedef struct DtSlot {
     _Atomic uint64_t progress;  /* grows with every instruction */
     _Atomic uint64_t began_ns;  /* dt_now_ns() when inst began */
     _Atomic uint64_t usual_ns;  /* usual duration of inst so far; 0: not known */
+    /* time that this rank has waited for a processor while it waited for others (straggler.c) */
+    _Atomic uint64_t wait_delay_ns;
+    /* The members from here to message are equal on all nodes after every meeting (cluster.c). */
     _Atomic uint64_t memory;    /* bytes of arenas and libraries' workspaces */
     _Atomic int32_t exit_code;  /* once phase is DONE or FAILED */
     /* once phase is FAILED: 1 if the content of a file is the cause, and not the rank itself */
     _Atomic uint32_t by_data;
     /* hash of its device's kind: ranks with equal ones use the same algorithms */
     _Atomic uint64_t kind;
-    /* time that this rank has waited for a processor while it waited for others (straggler.c) */
-    _Atomic uint64_t wait_delay_ns;
     char host[64]; /* name of its machine, written when it is loaded */
     _Atomic uint64_t attention; /* hash of DtRank.attention and of the kernels that the library
                                  * computes */
@@ -79,10 +80,12 @@ typedef struct DtShared {
     uint64_t bytes;
     uint32_t n_ranks, attempt; /* number of the attempt: 0 first, then 1 .. after restarts */
     int32_t supervisor;        /* the process that made the mapping and starts the ranks */
-    /* With several nodes: the socket on which rank 0 waits for the first rank of each other node,
-     * which must know the key; -1: rank 0 is on another node. */
+    /* With several nodes: the socket on which the first rank of this node waits for those of its
+     * children in the tree, which must know the key; -1: there are none. And where it finds that of
+     * the parent. */
     int32_t meet_fd;
     uint32_t meet_port;
+    char meet_host[256];
     uint8_t meet_key[32];
     uint64_t meet_token; /* of the attempt, between ranks of several nodes (wire.c) */
     /* goodput: dt_now_ns() when the first attempt began; time of steps before the checkpoint with

@@ -432,7 +432,7 @@ static DtStatus spawn_ranks(Supervisor *all)
     for (uint32_t r = all->first; r < all->first + all->n_local; r++) {
         snprintf(rank, sizeof rank, "%u", r);
         dt_tasks_enter(all->tasks, r - all->first);
-        int error = spawn_with(all, argv, r == 0, &all->pids[r]);
+        int error = spawn_with(all, argv, r == all->first, &all->pids[r]);
         dt_tasks_leave(all->tasks);
         if (error != 0) {
             all->pids[r] = 0;

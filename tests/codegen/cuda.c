@@ -80,6 +80,9 @@ static const Case cases[] = {
     {"examples/diffusion.dsl", {{"batch", "128"}, {"embed", "128"}, {"layers", "2"}}, 3, false},
     {"examples/diffusion.dsl", {{"batch", "300"}, {"embed", "36"}, {"layers", "2"}}, 3,
      false}, /* pieces of rows */
+    /* keys of which a step writes the new ones alone, point by point and several at once */
+    {"tests/passes/programs/decode.dsl", {{"seq", "13"}, {"embed", "5"}}, 2, false},
+    {"tests/passes/programs/decode.dsl", {{"seq", "13"}, {"embed", "640"}}, 2, false},
     {"examples/quickstart.dsl",
      {{"batch", "701"}, {"seq", "3"}, {"vocab", "67"}, {"embed", "36"}, {"layers", "2"}}, 5,
      true}, /* sums whose rows are divided into pieces */
@@ -139,8 +142,8 @@ static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
 /* Cases with maps and short rows, with tables, with rows in pieces, with long rows. */
 enum { SHIM_SHARED = 232448 }; /* symbols of shim.c */
-enum { POINTS = 0, TABLES = 3, ATTENTION = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 3,
-       ROWS = DT_COUNT(cases) - 2, TILES = DT_COUNT(cases) };
+enum { POINTS = 0, TABLES = 3, ATTENTION = 3, DRAWS = 10, KEPT = DT_COUNT(cases) - 4,
+       PIECES = DT_COUNT(cases) - 3, ROWS = DT_COUNT(cases) - 2, TILES = DT_COUNT(cases) };
 
 typedef struct Fault {
     const char *of, *from, *to;
@@ -150,6 +153,7 @@ typedef struct Fault {
 static const Fault faults[] = {
     {"lanes by another tree", "m = 1; m < group; m *= 2", "m = group / 2; m >= 1; m /= 2", POINTS},
     {"warps by another tree", "m = 1; m < warps; m *= 2", "m = 16; m >= 1; m /= 2", ROWS},
+    {"what is in its place is written, and nothing else", "if (!n", "if (n", KEPT},
     {"a warp that is none counts", "if ((lane / m ^ 1) * m < warps) ", "", PIECES},
     {"warps do not wait for each other", "dt_block();\n            const float n", "const float n",
      ROWS},

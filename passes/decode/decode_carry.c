@@ -2,7 +2,7 @@
 /* Ops along the time axis, for which the derived entry keeps a state:
  *
  *   cumsum[seq](x)                     the sum so far
- *   window[seq, w](x, k, pad = (k-1, 0)), x[seq = iota[seq] - k]
+ *   window[seq, w](x, k, pad = (k-1, 0)), x[seq = iota[seq] - k], x[seq = max(iota[seq] - k, 0)]
  *                                      the last positions: x is appended to them
  *   x[seq = 0]                         the first position
  *
@@ -64,9 +64,9 @@ DtDecodeVal *dt_decode_scan(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDec
 }
 
 /* The new positions after the last n of earlier ones; before the first one of a text there are
- * fills. The state becomes the last n of all of them. */
+ * fills, or (repeats) the first one again. The state becomes the last n of all of them. */
 static DtValue *with_last(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtValue *now, int64_t n,
-                          double fill)
+                          double fill, bool repeats)
 {
     DtBuilder *b = &s->b;
     const int at = dt_type_find(now->type, d->fresh);
@@ -76,6 +76,9 @@ static DtValue *with_last(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtValue
     const DtType *type = dt_type_plain(now->type->dtype, now->type->rank, axes);
     DtDecodeState *state = dt_decode_state(d, s, type, name_of(op, now));
     DtValue *filled = dt_graph_constant(b, type->dtype, fill);
+    const DtRelabel drop = {.n_from = 1, .from = {d->fresh}};
+    if (repeats)
+        filled = dt_graph_relabel(b, dt_graph_slice(b, now, d->fresh, 0, 1, 1), 1, &drop, NULL);
     DtValue *last = dt_decode_if_first(d, s, filled, state->old);
     DtValue *all = dt_graph_concat(b, d->fresh, 2, (DtValue *[]){last, now});
     if (d->is_decode) {
@@ -98,43 +101,69 @@ DtDecodeVal *dt_decode_window(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtD
         return NULL;
     DtRange made = *range;
     if (range->n > 1)
-        now = with_last(d, s, op, now, range->n - 1, op->number);
+        now = with_last(d, s, op, now, range->n - 1, op->number, false);
     made.lo = 0;
     return dt_decode_made(s, dt_graph_window(&s->b, now, d->fresh, op->axes[1], made, op->number),
                           NULL);
 }
 
-/* Whether the value is iota[time] - *ret_back. */
-static bool is_earlier(const DtDecode *d, const DtDecodeVal *v, int64_t *ret_back)
+/* The value itself, outside of loops. */
+static const DtDecodeVal *outermost(const DtDecodeVal *v)
 {
     while (v->outside && !v->is_stacked)
         v = v->outside;
+    return v;
+}
+
+static bool is_zero(const DtDecodeVal *v)
+{
+    const DtOp *op = outermost(v)->op;
+    return op && op->kind == DT_OP_CONST && op->number == 0;
+}
+
+/* Whether the value is iota[time] - *ret_back. */
+static bool is_earlier(const DtDecode *d, const DtDecodeVal *v, int64_t *ret_back)
+{
+    v = outermost(v);
     const DtOp *op = v->op;
     *ret_back = 0;
     if (op && op->kind == DT_OP_IOTA)
         return op->axes[0] == d->time;
     if (!op || (op->kind != DT_OP_SUB && op->kind != DT_OP_ADD))
         return false;
-    const DtDecodeVal *by = v->in[1];
-    while (by->outside && !by->is_stacked)
-        by = by->outside;
+    const DtDecodeVal *by = outermost(v->in[1]);
     if (!by->op || by->op->kind != DT_OP_CONST || !is_earlier(d, v->in[0], ret_back))
         return false;
     *ret_back += (int64_t)(op->kind == DT_OP_SUB ? by->op->number : -by->op->number);
     return true;
 }
 
+/* Whether the value is such a number, or the maximum of one and 0 (ret_repeats): the first position
+ * in place of those before it. */
+static bool is_earlier_or_first(const DtDecode *d, const DtDecodeVal *v, int64_t *ret_back,
+                                bool *ret_repeats)
+{
+    v = outermost(v);
+    *ret_repeats = v->op && v->op->kind == DT_OP_MAX;
+    if (!*ret_repeats)
+        return is_earlier(d, v, ret_back);
+    return (is_zero(v->in[1]) && is_earlier(d, v->in[0], ret_back)) ||
+           (is_zero(v->in[0]) && is_earlier(d, v->in[1], ret_back));
+}
+
 DtDecodeVal *dt_decode_shift(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x,
                              const DtDecodeVal *index)
 {
     int64_t back;
-    if (index->varies || !is_earlier(d, index, &back) || back < 0)
+    bool repeats = false;
+    if (index->varies || !is_earlier_or_first(d, index, &back, &repeats) || back < 0)
         dt_decode_refuse(d, op->span, "it reads positions that no number of steps back gives");
     DtValue *now = dt_decode_now(d, x);
     if (!now || d->failed)
         return NULL;
     if (back > 0)
-        now = dt_graph_slice(&s->b, with_last(d, s, op, now, back, 0), d->fresh, 0, 1, d->n_fresh);
+        now = dt_graph_slice(&s->b, with_last(d, s, op, now, back, 0, repeats), d->fresh, 0, 1,
+                             d->n_fresh);
     return dt_decode_made(s, now, NULL);
 }
 

@@ -87,7 +87,7 @@ MODELS = {
   q = queries:linear[embed, (heads, head)](x, bias = false)
   o = attend[seq, kseq, head](q, k, v, scale = 0.5, mask = not (iota[seq] < iota[kseq]))
   return out:linear[(heads, head), embed](o)""" + "\ndim low = 6, heads = 4, head = 4", "own", "heads"),
-    "steps": (OWN % """  y = x[seq = iota[seq] - 1] + x[seq = iota[seq] - 3]
+    "steps": (OWN % """  y = x[seq = iota[seq] - 1] + x[seq = iota[seq] - 3] + x[seq = max(iota[seq] - 2, 0)]
   g = cumsum[seq](x) / (1 + iota[seq])
   w = sum[tap](window[seq, tap](x, 4, pad = (3, 0)))
   return y + x[seq = 0] + g + w""", "own", None),

@@ -3,8 +3,10 @@
  * program again once per rank. */
 #include "base/options.h"
 #include "base/stack.h"
+#include "runtime/dry_run.h"
 #include "runtime/generate.h"
 #include "runtime/prune.h"
+#include "runtime/remote.h"
 #include "runtime/runtime.h"
 #include "runtime/tasks.h"
 #include "runtime/trial.h"
@@ -28,7 +30,7 @@ static const DtOptionRow rows[] = {
 #undef O
 };
 
-enum { N_HIDDEN = 3 }; /* the last rows: --trial, --rank, --shared */
+enum { N_HIDDEN = 4 }; /* the last rows: --leash, --trial, --rank, --shared */
 
 static const DtOptionTable table = {
     .program = "dtrun",
@@ -341,6 +343,10 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_NODES: return read_count(line, "nodes", value, &run->nodes);
     case OPTION_NODE: return read_count(line, "node", value, &run->node);
     case OPTION_MEET: run->meet = value; return true;
+    case OPTION_HOSTS: run->hosts = value; return true;
+    case OPTION_SHELL: run->shell = value; return true;
+    case OPTION_DRY_RUN: run->dry_run = true; return true;
+    case OPTION_LEASH: run->leash = true; return true;
     case OPTION_LAUNCH: run->launch = value; return true;
     case OPTION_CHECK_REPLICAS:
         return read_count(line, "check-replicas", value, &run->check_replicas);
@@ -431,6 +437,11 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--%s belongs to --generate and --prompts", line->of_generate);
     if ((line->rank < 0) != (line->shared < 0))
         return wrong(line, "--rank and --shared belong together");
+    if (run->shell && !run->hosts)
+        return wrong(line, "--shell belongs to --hosts");
+    if (run->hosts && (run->nodes > 0 || run->node > 0 || run->trial || line->samples >= 0))
+        return wrong(line, "--hosts is a run of its own over several hosts: without --nodes, "
+                           "--node, --trial and --show-samples");
     if (run->trial && (run->eval || dt_run_predicts(run) || run->restarts))
         return wrong(line, "--trial is a run of its own: it is not tried again");
     choose_save_folder(&line->run);
@@ -470,6 +481,8 @@ static DtStatus look_ahead(const DtRunOptions *run, const DtPlan *plan, const Dt
 {
     DtText notes = {0};
     DtStatus status = dt_preflight_check(run, plan, meta, &notes);
+    if (dt_status_ok(&status))
+        dt_dryrun_note(run, plan, &notes);
     if (dt_status_ok(&status) && notes.len > 0 && !run->quiet)
         say(notes.at);
     dt_text_free(&notes);
@@ -570,6 +583,29 @@ static DtStatus launch(DtRunOptions *run, const DtLaunch *by, const DtPlan *plan
     return DT_OK;
 }
 
+/* Says what a run would do here, if nothing is wrong so far. */
+static int end_dry_run(const DtRunOptions *run, const DtPlan *plan, const DtStatus *before)
+{
+    const DtStatus status = dt_status_ok(before) ? dt_dryrun_say(run, plan, stdout) : *before;
+    if (!dt_status_ok(&status))
+        say(status.message);
+    return dt_status_ok(&status) ? DT_EXIT_OK : DT_EXIT_USAGE;
+}
+
+/* --hosts: this process only starts agents and hands on what they print. */
+static int start_hosts(const CommandLine *line, int argc, char **argv)
+{
+    DtPlanFile file;
+    const DtStatus status = dt_read_file(line->run.plan_path, &file);
+    if (!dt_status_ok(&status)) {
+        say(status.message);
+        return line->run.dry_run ? DT_EXIT_USAGE : status.code;
+    }
+    const int64_t n_ranks = file.plan.meta->n_ranks;
+    dt_read_close(&file);
+    return dt_remote_run(&line->run, n_ranks, argc, argv);
+}
+
 /* The supervisor reads the plan too, so that a damaged one is reported once and not by every rank.
  */
 static int supervise(CommandLine *line, int argc, char **argv)
@@ -602,7 +638,9 @@ static int supervise(CommandLine *line, int argc, char **argv)
     }
     if (dt_status_ok(&status))
         status = look_ahead(run, &file.plan, &meta);
-    if (dt_status_ok(&status)) {
+    if (run->dry_run) {
+        code = end_dry_run(run, &file.plan, &status);
+    } else if (dt_status_ok(&status)) {
         code = dt_supervisor_run(run, &file.plan, words.n, words.at, tasks);
     } else {
         code = status.code;
@@ -643,6 +681,8 @@ int main(int argc, char **argv)
     }
     if (line.done)
         return fflush(stdout) == 0 ? DT_EXIT_OK : DT_EXIT_IO;
+    if (line.run.hosts && line.rank < 0)
+        return start_hosts(&line, argc, argv);
     if (line.rank < 0 && !find_launcher(&line)) {
         say(line.status.message);
         return line.status.code;

@@ -147,6 +147,18 @@ static DtStatus say_libraries(DtArena *arena, const DtCudaDriver *driver, FILE *
     return DT_OK;
 }
 
+DtStatus dt_cuda_count(int *ret_n)
+{
+    DtArena *arena = dt_arena_new();
+    DtCudaDriver driver;
+    DtStatus status = dt_cuda_driver_open(arena, &driver);
+    *ret_n = 0;
+    if (dt_status_ok(&status) && driver.device_count(ret_n) != 0)
+        status = dt_status_fail(DT_EXIT_FAILED, "this machine has a driver and no GPU");
+    dt_arena_free(arena);
+    return status;
+}
+
 DtStatus dt_cuda_list(bool json, FILE *out)
 {
     DtArena *arena = dt_arena_new();

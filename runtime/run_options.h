@@ -94,6 +94,10 @@ typedef struct DtRunOptions {
     int64_t nodes, node;  /* number of machines, 0: one; number of this machine */
     const char *meet;     /* "host:port" where they meet */
     const char *launch;   /* which launcher's variables count (launch.h); NULL: any one's */
+    const char *hosts;    /* file of hosts on which agents start, or NULL (remote.h) */
+    const char *shell;    /* the command that runs a text on a host; NULL: ssh */
+    bool leash;           /* a program elsewhere has started this one, and holds its input */
+    bool dry_run;         /* only say what would be done */
     bool launched;        /* a launcher has started this process */
     int64_t max_ranks;    /* a plan with more ranks is not started; 0: the default limit */
     int64_t check_replicas; /* compare copies of parameters every so many steps; 0: at saves only */

@@ -125,6 +125,8 @@ bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, boo
 /* cuda_list.c: prints which GPUs and libraries there are, and how fast each GPU copies; fails if
  * none can be used. json: prints only the GPUs, as a list. */
 DtStatus dt_cuda_list(bool json, FILE *out);
+/* How many GPUs the driver has. */
+DtStatus dt_cuda_count(int *ret_n);
 
 /* load.c: checks whether all ranks of a plan fit into this machine's memory. If not,
  * DT_EXIT_DOES_NOT_FIT with both sizes. */
@@ -586,6 +588,8 @@ bool dt_checkpoint_above(const char *path, char ret_folder[4096]);
  * supervisor started calls it, and tests do. */
 int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd);
 
+/* Whether the ranks of this node are few enough for it, and their memory fits. */
+DtStatus dt_supervisor_fits(const DtRunOptions *options, const DtPlan *plan);
 /* supervisor.c: starts all ranks by spawn and exec of /proc/self/exe with argv and the hidden
  * options --rank R --shared FD, watches them, restarts; returns the exit code of dtrun. tasks: a
  * launcher's other tasks on this host, or NULL (tasks.h). */

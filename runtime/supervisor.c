@@ -20,6 +20,7 @@
 #include "runtime/failed_place.h"
 #include "runtime/outputs.h"
 #include "runtime/page.h"
+#include "runtime/remote.h"
 #include "runtime/tasks.h"
 #include "runtime/train.h"
 #include "runtime/watch.h"
@@ -356,6 +357,20 @@ static void hear(Supervisor *all)
     }
 }
 
+/* Ends the run for a reason outside of the ranks of this node, of which all other nodes hear. */
+static void fail_outside(Supervisor *all, const char *here, const char *elsewhere)
+{
+    if (all->failed || all->stops)
+        return;
+    all->failed = true;
+    all->failed_ns = dt_now_ns();
+    all->code = DT_EXIT_RETRY;
+    say("%s", here);
+    if (all->cluster)
+        dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code, elsewhere);
+    dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
+}
+
 /* Handles signals that other tasks of this host have received, and their end. */
 static void hear_tasks(Supervisor *all)
 {
@@ -365,16 +380,23 @@ static void hear_tasks(Supervisor *all)
             stop(all, news);
             continue;
         }
-        if (all->failed || all->stops)
-            continue;
-        all->failed = true;
-        all->failed_ns = dt_now_ns();
-        all->code = DT_EXIT_RETRY;
-        say("task %lld of this host has ended before the run", (long long)task);
-        if (all->cluster)
-            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code,
-                            "one of its tasks has ended");
-        dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
+        char here[100];
+        snprintf(here, sizeof here, "task %lld of this host has ended before the run",
+                 (long long)task);
+        fail_outside(all, here, "one of its tasks has ended");
+    }
+}
+
+/* Handles what the program that started this agent on its host says (remote.h). */
+static void hear_leash(Supervisor *all)
+{
+    int news = all->options->leash ? dt_remote_hear() : 0;
+    if (news > 0)
+        stop(all, news);
+    else if (news < 0) {
+        all->stops = 0; /* it can end nothing more */
+        fail_outside(all, "the program that started this one has ended, or the connection to it",
+                     "the program that started it has ended, or the connection to that");
     }
 }
 
@@ -453,6 +475,7 @@ static void watch_ranks(Supervisor *all)
         reap(all); /* so that a failure of this node is not reported as one of another node */
         hear(all);
         hear_tasks(all);
+        hear_leash(all);
         if (all->failed) {
             if (dt_now_ns() - all->failed_ns > GRACE_NS)
                 kill_all(all);
@@ -463,7 +486,7 @@ static void watch_ranks(Supervisor *all)
 
 /* Refuses a plan with too many ranks for this machine: a plan for a large cluster would overload it
  * before its first step. */
-static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
+DtStatus dt_supervisor_fits(const DtRunOptions *options, const DtPlan *plan)
 {
     int64_t processors = sysconf(_SC_NPROCESSORS_ONLN), ranks = dt_cluster_ranks(options, plan);
     int64_t most = options->max_ranks > 0 ? options->max_ranks
@@ -476,9 +499,13 @@ static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
             "%lld processors. Compile for fewer ranks (--parallel none: one), or allow it "
             "with --max-ranks %lld",
             (long long)ranks, (long long)processors, (long long)ranks);
-    DtStatus status = dt_page_check(options);
-    if (dt_status_ok(&status))
-        status = dt_load_fits(options, plan);
+    const DtStatus status = dt_page_check(options);
+    return dt_status_ok(&status) ? dt_load_fits(options, plan) : status;
+}
+
+static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
+{
+    DtStatus status = dt_supervisor_fits(options, plan);
     if (!dt_status_ok(&status) || !dt_rebuild_wanted(options, plan))
         return status;
     if (!options->quiet)
@@ -567,6 +594,8 @@ static bool is_signalled(void *context)
 {
     const Supervisor *all = context;
     sigset_t come;
+    if (all->options->leash && dt_remote_has())
+        return true;
     return sigpending(&come) == 0 &&
            ((sigismember(&all->signals, SIGINT) && sigismember(&come, SIGINT)) ||
             sigismember(&come, SIGTERM) || sigismember(&come, SIGUSR1) ||

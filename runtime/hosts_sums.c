@@ -189,16 +189,21 @@ static const char *term(const Job *j, uint32_t member, int64_t piece, int64_t fi
     return dense;
 }
 
-/* Adds the terms of the visit to `acc`, which is empty if the visit is the first one. */
-static void add_terms(const Job *j, int64_t piece, uint32_t v, char *acc)
+/* Adds the terms of the visit to `acc`, which is empty if the visit is the first one. Returns where
+ * the sum is: in `acc`, or where the only term is. */
+static const char *add_terms(const Job *j, int64_t piece, uint32_t v, char *acc)
 {
     const Visit visit = visit_of(j, piece, v);
     int64_t first;
     const int64_t n = elements_of(j, piece, &first);
     for (uint32_t m = visit.first; m < visit.last; m++)
         j->hosts->terms[m - visit.first] = term(j, m, piece, first, n, m - visit.first);
+    if (v == 0 && visit.last - visit.first == 1 && j->wide == j->call->shm.dtype &&
+        !j->call->blocks)
+        return j->hosts->terms[0]; /* nobody writes there before the sum has come back */
     dt_reduce_go_on(j->call->shm.dtype, j->call->shm.reduce, acc, v == 0, j->hosts->terms,
                     visit.last - visit.first, n);
+    return acc;
 }
 
 /* Stores a sum where the members of this host want it. */
@@ -208,16 +213,31 @@ static void store(const Job *j, int64_t piece, const char *sum)
     int64_t first;
     const int64_t n = elements_of(j, piece, &first);
     if (!j->scatters) {
-        for (uint32_t m = 0; m < j->g->here.size; m++)
-            memcpy(dt_comm_shm_to(j->g->shm, &j->g->here, m) + first * call->e, sum,
-                   (size_t)(n * call->e));
+        for (uint32_t m = 0; m < j->g->here.size; m++) {
+            char *to = dt_comm_shm_to(j->g->shm, &j->g->here, m) + first * call->e;
+            if (to != sum)
+                memcpy(to, sum, (size_t)(n * call->e));
+        }
         return;
     }
     char *to = dt_device_seen(j->hosts->rank, call->shm.to);
     if (call->blocks)
         dt_blocks_unpack(call->blocks, call->blocks->to, call->e, to, sum, first, n);
-    else
+    else if (to + first * call->e != sum)
         memcpy(to + first * call->e, sum, (size_t)(n * call->e));
+}
+
+/* Where a sum from another host is received: where this rank wants it, if that is contiguous. */
+static char *place_of_result(const Job *j, int64_t piece, char *otherwise)
+{
+    const DtHostsCall *call = j->call;
+    int64_t first;
+    elements_of(j, piece, &first);
+    if (call->blocks)
+        return otherwise;
+    return (j->scatters ? dt_device_seen(j->hosts->rank, call->shm.to)
+                        : dt_comm_shm_to(j->g->shm, &j->g->here, j->g->here.me)) +
+           first * call->e;
 }
 
 /* ---- tracks ---- */
@@ -243,7 +263,8 @@ static void ask(const Job *j, int track)
         const DtWireKind kind = track == RESULTS ? DT_WIRE_RESULT : DT_WIRE_PARTIAL;
         t->in[slot].head = dt_hosts_head(j->g, j->call, kind, piece,
                                          bytes_of(j, elements_of(j, piece, &first), kind));
-        t->in[slot].at = t->came[slot];
+        t->in[slot].at =
+            track == RESULTS ? place_of_result(j, piece, t->came[slot]) : t->came[slot];
         dt_wire_recv(j->hosts->wire, from, &t->in[slot]);
     }
 }
@@ -262,11 +283,10 @@ static bool work(const Job *j, int track)
     const int64_t n = elements_of(j, piece, &first);
     DtWireKind kind;
     const uint32_t to = receiver(j, piece, track, &kind);
-    char *bytes = t->came[slot];
+    const char *bytes = track == RESULTS ? t->in[slot].at : t->came[slot];
     if (track != RESULTS) {
-        const uint32_t v = visit_in(j, piece, track);
-        add_terms(j, piece, v, bytes);
-        if (kind == DT_WIRE_RESULT) {
+        bytes = add_terms(j, piece, visit_in(j, piece, track), t->came[slot]);
+        if (kind == DT_WIRE_RESULT && j->wide != j->call->shm.dtype) {
             dt_reduce_round(j->call->shm.dtype, t->goes[slot], bytes, n);
             bytes = t->goes[slot];
         }
@@ -276,7 +296,7 @@ static bool work(const Job *j, int track)
     t->out[slot].is_free = true;
     if (to != UINT32_MAX) {
         t->out[slot].head = dt_hosts_head(j->g, j->call, kind, piece, bytes_of(j, n, kind));
-        t->out[slot].at = bytes;
+        t->out[slot].at = (char *)(uintptr_t)bytes;
         dt_wire_send(j->hosts->wire, to, &t->out[slot]);
     }
     t->done++;

@@ -3,8 +3,8 @@
 
 Hosts are network namespaces joined by veth; where this process may not make them, they are this machine alone, and the test says
 so. Eight ranks under layouts of data, ZeRO 3, tensor and pipeline parallelism have the losses and the checkpoints of eight ranks
-on one host, to the last bit, by each transport. A rank that is killed, and a host whose link is cut, end the run on all hosts.
-Without `all`: two hosts, two layouts."""
+on one host, to the last bit, by each transport. A rank that is killed ends the run on all hosts. Without `all`: two hosts, two
+layouts."""
 
 import contextlib
 import ctypes

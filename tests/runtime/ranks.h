@@ -7,10 +7,14 @@
 
 #include "runtime/runtime.h"
 
+#ifndef RANKS_ARENA_BYTES
+#define RANKS_ARENA_BYTES (3 << 20)
+#endif
+
 enum {
     RANKS_MOST = 66,
     RANKS_GROUPS = 4,
-    RANKS_ARENA = 3 << 20,
+    RANKS_ARENA = RANKS_ARENA_BYTES,
     RANKS_SHARED = 0,
     RANKS_PRIVATE = 1,
     RANKS_SLOT = 4096,

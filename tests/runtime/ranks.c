@@ -18,7 +18,7 @@
 void ranks_plan(Ranks *all, uint32_t n)
 {
     bool two_axes = n == 4 || n == 8;
-    all->meta = (DtPlanMeta){.n_ranks = n, .n_micro = 1, .pipeline = 1};
+    all->meta = (DtPlanMeta){.n_ranks = n, .n_micro = 1, .pipeline = 1, .events = 2};
     all->mesh[0].size = two_axes ? 2 : n;
     all->mesh[1].size = two_axes ? n / 2 : 1;
     all->arenas[RANKS_SHARED] = (DtPlanArena){.shared = 1, .bytes = RANKS_ARENA};
@@ -149,6 +149,8 @@ Ranks *ranks_new_hosts(uint32_t n_ranks, uint32_t hosts, const DtCommOps *ops)
             all->host_shared[h]->meet_fd = h == 0 ? fd : -1;
             all->host_shared[h]->meet_port = port;
             all->host_shared[h]->meet_token = 77;
+            snprintf(all->host_shared[h]->meet_host, sizeof all->host_shared[h]->meet_host, "%s",
+                     "127.0.0.1");
         }
     }
     all->shared = all->host_shared[0];

@@ -4,6 +4,7 @@
 #include "ranks.h"
 
 #include "base/half.h"
+#include "runtime/device.h"
 #include "runtime/reduce.h"
 #include "runtime/ucx.h"
 
@@ -41,8 +42,7 @@ static void run_processes(Ranks *all, Work *work, int seconds, int codes[RANKS_M
 static int check_values(Ranks *all, DtRank *rank)
 {
     char failure[300];
-    (void)all;
-    if (ranks_check(rank, true, failure) > 0)
+    if (ranks_check(rank, all->hosts != 4, failure) > 0) /* long ones with one and two hosts */
         return 0;
     fprintf(stderr, "%s\n", failure);
     return 1;
@@ -508,6 +508,116 @@ Test(comm, swapped_collectives_of_equal_size_fail, .timeout = 60)
     cr_assert(first >= 0);
     const char *message = dt_shared_slot(&all->plan, all->shared, (uint32_t)first)->message;
     cr_expect(strstr(message, "instruction 7") && strstr(message, "instruction 8"), "%s", message);
+    ranks_free(all);
+}
+
+/* ---- several hosts ---- */
+
+enum { LATE_MS = 400, SOON_MS = 200 };
+
+static uint64_t ms_since(uint64_t began_ns) { return (dt_now_ns() - began_ns) / 1000000; }
+
+/* Starts two all-reduces, which host 1 reaches late, and waits for them. */
+static int start_early(Ranks *all, DtRank *rank)
+{
+    const DtPlanInst inst = {.kind = DT_INST_ALL_REDUCE, .event = 1};
+    const DtCommOps *ops = rank->comm_ops;
+    const DtRankGroup *group = &rank->groups[rank->plan->n_groups - 1];
+    const DtPlaceAt places[2] = {ranks_place(rank, RANKS_SHARED, 0),
+                                 ranks_place(rank, RANKS_SHARED, 4096)};
+    (void)all;
+    if (!ranks_join(rank) || !ops->barrier(rank->comm, &rank->world))
+        return WRONG_RESULT;
+    for (int i = 0; i < 2; i++)
+        *(float *)(void *)dt_device_seen(rank, places[i]) = (float)(rank->rank + 1 + 10 * i);
+    if (rank->rank > 1)
+        usleep(LATE_MS * 1000);
+    const uint64_t began = dt_now_ns();
+    for (int i = 0; i < 2; i++)
+        if (!ops->enter(rank->comm, &inst) ||
+            !ops->all_reduce(rank->comm, group, places[i], places[i], 1, DT_PLAN_F32,
+                             DT_PLAN_SUM) ||
+            !ops->leave(rank->comm, &inst, i))
+            return WRONG_RESULT;
+    if (ms_since(began) > SOON_MS)
+        return TOO_LATE;
+    for (int i = 0; i < 2; i++)
+        if (!ops->await(rank->comm, i) ||
+            *(float *)(void *)dt_device_seen(rank, places[i]) != (float)(10 + 40 * i))
+            return WRONG_RESULT;
+    if (rank->rank < 2 && ms_since(began) < SOON_MS)
+        return NO_FAILURE; /* it has not waited for host 1 */
+    ops->close(rank->comm);
+    return 0;
+}
+
+Test(comm, collectives_of_hosts_go_on_in_a_thread, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = ranks_new_hosts(4, 2, &dt_comm_tcp);
+    cr_assert_not_null(all);
+    run_processes(all, start_early, 20, codes);
+    for (int r = 0; r < 4; r++)
+        cr_expect_eq(codes[r], 0, "rank %d ended with %d", r, codes[r]);
+    ranks_free(all);
+}
+
+/* Two ranks of one stage on two hosts; their group is that of the second mesh axis. */
+static Ranks *new_pair(void)
+{
+    Ranks *all = ranks_new_hosts(2, 2, &dt_comm_tcp);
+    for (uint32_t r = 0; all && r < 2; r++)
+        all->ranks[r].stage = 0;
+    return all;
+}
+
+static int swap_between_hosts(Ranks *all, DtRank *rank)
+{
+    return ranks_join(rank) ? swap(all, rank) : WRONG_RESULT;
+}
+
+Test(comm, swapped_collectives_between_hosts_fail, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = new_pair();
+    cr_assert_not_null(all);
+    run_processes(all, swap_between_hosts, 20, codes);
+    for (uint32_t r = 0; r < 2; r++)
+        cr_expect_eq(codes[r], 0, "rank %u ended with %d", r, codes[r]);
+    const char *message = dt_shared_slot(&all->plan, all->host_shared[1], 1)->message;
+    cr_expect(strstr(message, "rank 0 at") && strstr(message, "rank 1 at") &&
+                  strstr(message, "instruction 7") && strstr(message, "instruction 8"),
+              "%s", message);
+    ranks_free(all);
+}
+
+/* Rank 1 ends without a word, and its supervisor says nothing either. */
+static int lose_a_host(Ranks *all, DtRank *rank)
+{
+    const DtPlaceAt at = ranks_place(rank, RANKS_SHARED, 0);
+    (void)all;
+    if (!ranks_join(rank))
+        return WRONG_RESULT;
+    if (rank->rank == 1)
+        return 0;
+    const uint64_t began = dt_now_ns();
+    if (rank->comm_ops->all_reduce(rank->comm, &rank->groups[rank->plan->n_groups - 1], at, at,
+                                   100, DT_PLAN_F32, DT_PLAN_SUM))
+        return WRONG_RESULT;
+    if (ms_since(began) > 8000)
+        return TOO_LATE;
+    return strstr(rank->failure.message, "connection of rank 0 to rank 1 is gone") ? 0
+                                                                                  : WRONG_FAILURE;
+}
+
+Test(comm, a_lost_host_ends_a_wait, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = new_pair();
+    cr_assert_not_null(all);
+    run_processes(all, lose_a_host, 20, codes);
+    for (uint32_t r = 0; r < 2; r++)
+        cr_expect_eq(codes[r], 0, "rank %u ended with %d", r, codes[r]);
     ranks_free(all);
 }
 

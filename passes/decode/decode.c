@@ -503,7 +503,11 @@ static void walk_op(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *
     } else if (op->kind == DT_OP_RNG) {
         dt_decode_refuse(d, op->span, "it draws random numbers");
     } else if (op->kind == DT_OP_CALL) {
-        walk_call(d, s, op, in, map);
+        DtDecodeVal *taps = op->n_in == 1 ? dt_decode_taps(d, s, op, in[0]) : NULL;
+        if (taps)
+            map[op->out[0]->id] = taps;
+        else if (!d->failed)
+            walk_call(d, s, op, in, map);
     } else if (op->kind == DT_OP_LOOP) {
         walk_loop(d, s, op, in, map);
     } else if (!varies && op->n_out == 1) {

@@ -122,6 +122,8 @@ bool dt_decode_is_timed(const DtDecode *d, const DtOp *loop, DtDecodeVal *const 
 DtDecodeVal *dt_decode_scan(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x,
                             bool is_local);
 DtDecodeVal *dt_decode_window(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x);
+/* The result of a call of the library's `taps` along the time axis; NULL: it is none. */
+DtDecodeVal *dt_decode_taps(DtDecode *d, DtDecodeScope *s, const DtOp *call, DtDecodeVal *x);
 DtDecodeVal *dt_decode_shift(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x,
                              const DtDecodeVal *index);
 DtDecodeVal *dt_decode_first(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x);

@@ -4,6 +4,7 @@
  *   cumsum[seq](x)                     the sum so far
  *   window[seq, w](x, k, pad = (k-1, 0)), x[seq = iota[seq] - k], x[seq = max(iota[seq] - k, 0)]
  *                                      the last positions: x is appended to them
+ *   taps(x, k, 1, (k-1) d, 0, d)       the same for windows of elements that are d apart
  *   x[seq = 0]                         the first position
  *
  * Only the first `count` of the new positions change a state. */
@@ -104,6 +105,62 @@ DtDecodeVal *dt_decode_window(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtD
         now = with_last(d, s, op, now, range->n - 1, op->number, false);
     made.lo = 0;
     return dt_decode_made(s, dt_graph_window(&s->b, now, d->fresh, op->axes[1], made, op->number),
+                          NULL);
+}
+
+/* ---- windows with gaps ---- */
+
+/* Finds the window that a call of the library's `taps` makes along the time axis, and the distance
+ * of its elements. The function has cut the axis into that many phases, or drops the elements
+ * between (lib/std.dsl). ret_window: with lo and hi in positions. */
+static bool find_taps(const DtDecode *d, const DtFunc *func, DtRange *ret_window, int64_t *ret_step)
+{
+    const DtOp *window = NULL, *split = NULL;
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        const bool splits = op->kind == DT_OP_RELABEL && op->n_relabels == 1 &&
+                            op->relabels[0].n_from == 1 && op->relabels[0].n_to == 2;
+        window = op->kind == DT_OP_WINDOW && !window ? op : window;
+        split = splits && !split ? op : split;
+    }
+    if (!window || !split)
+        return false;
+    DtRange *w = ret_window;
+    *w = window->ranges[0];
+    *ret_step = split->relabels[0].to_extent[1];
+    if (split->relabels[0].from[0] == d->time) { /* windows of a phase */
+        w->lo *= *ret_step;
+        w->hi *= *ret_step;
+        return true;
+    }
+    w->hi -= *ret_step - 1; /* after the last element there are others that are dropped */
+    w->n /= *ret_step;
+    return window->axes[0] == d->time;
+}
+
+DtDecodeVal *dt_decode_taps(DtDecode *d, DtDecodeScope *s, const DtOp *call, DtDecodeVal *x)
+{
+    const DtFunc *func = call->func;
+    DtRange w;
+    int64_t step;
+    const DtType *type = call->out[0]->type;
+    if (!func->library || strcmp(func->library, "taps") != 0 || !x->varies || x->past ||
+        !find_taps(d, func, &w, &step))
+        return NULL;
+    if (w.hi || w.step != 1 || w.lo != (w.n - 1) * step)
+        dt_decode_refuse(d, call->span, "a window has later positions, or leaves some out");
+    DtValue *now = dt_decode_now(d, x);
+    if (!now || d->failed)
+        return NULL;
+    const char *axis = NULL; /* of a window */
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (dt_type_find(call->in[0]->type, type->axes[i].name) < 0)
+            axis = type->axes[i].name;
+    const DtRange all = {.step = 1, .n = w.lo + 1};
+    now = with_last(d, s, call, now, w.lo, 0, false);
+    now = dt_graph_window(&s->b, now, d->fresh, axis, all, 0);
+    now = dt_graph_slice(&s->b, now, axis, 0, step, w.n);
+    return dt_decode_made(s, dt_graph_reorder(&s->b, now, dt_decode_type(d, type, NULL, false)),
                           NULL);
 }
 

@@ -90,7 +90,7 @@ MODELS = {
     "steps": (OWN % """  y = x[seq = iota[seq] - 1] + x[seq = iota[seq] - 3] + x[seq = max(iota[seq] - 2, 0)]
   g = cumsum[seq](x) / (1 + iota[seq])
   w = sum[tap](window[seq, tap](x, 4, pad = (3, 0)))
-  return y + x[seq = 0] + g + w""", "own", None),
+  return y + x[seq = 0] + g + w + apart:conv1d[seq, embed](x, embed, k = 2, dilation = 3, causal = true)""", "own", None),
     "numbers": (NUMBERS, "own", None),
     "carried": (OWN % """  s[batch, embed] = 0.0
   repeat t in seq {

@@ -205,11 +205,27 @@ train {
   generate = cached(rows = 2, chunk = 8)
 }
 """
+# Samples that depend on their neighbours: "predict" computes all of the batch.
+NEIGHBOURS = """include "std.dsl"
+dim batch = 8, pix = 6
+axis w
+model net(x[batch, pix]) -> [batch, pix] {
+  param gain[pix] = normal(0.5)
+  return sum[w](window[batch, w](x, 3, 1, 1)) * gain
+}
+train {
+  x[batch, pix] = synthetic(-1.0, 1.0)
+  loss = mean[batch, pix](net(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 3
+}
+"""
 CASES = {name: (lambda name=name: mutants.source(*mutants.LAYOUTS[name])) for name in mutants.LAYOUTS}
 CASES.update({
     "owned factors": lambda: zoo("lamb(lr = 0.01)", 3, "mesh data = 3\nshard batch on data\nzero 1 on data").replace(
         "batch = 4", "batch = 6"),
     "cached": lambda: CACHED,
+    "neighbours": lambda: NEIGHBOURS,
     "ring form": lambda: forms.program(3, "ring", "heads", "causal", "batch"),
     "zigzag ring form": lambda: forms.program(2, "zigzag ring", "heads", "data and causal", "nothing"),
     "zigzag form": lambda: forms.program(2, "zigzag", "heads", "distances", "batch"),
@@ -660,6 +676,12 @@ BUGS = [
     ("decode stores a position at all places up to it", "passes/decode/decode_value.c",
      "is_new = dt_graph_binary(b, DT_OP_EQ, at, dt_decode_start(d, s));",
      "is_new = dt_graph_binary(b, DT_OP_LE, at, dt_decode_start(d, s));", ["cached"], "verify"),
+    ("what an earlier text left stays in a cache", "passes/decode/decode_value.c",
+     "DtValue *written = dt_graph_binary(b, DT_OP_OR, is_new, first);",
+     "DtValue *written = dt_graph_binary(b, DT_OP_AND, is_new, dt_graph_binary(b, DT_OP_OR, is_new, first));", ["cached"],
+     "verify"),
+    ("a window of samples counts as one sample's", "passes/rows.c",
+     "is_gathered || dt_op_has_axis(op, axis) ||", "is_gathered ||", ["neighbours"], "verify"),
     ("a text goes on with what an earlier one left", "passes/decode/decode_value.c",
      "DtValue *is = dt_graph_binary(&s->b, DT_OP_EQ, dt_decode_start(d, s), zero);",
      "DtValue *is = dt_graph_binary(&s->b, DT_OP_LT, dt_decode_start(d, s), zero);", ["cached"], "verify"),

@@ -125,11 +125,25 @@ static const char *averages_advice(const DtWanted *wanted, const DtTensorFile *f
                          : ", which keeps no averages (--weights begins anew without them)";
 }
 
-/* Whether the file holds exactly the wanted tensors. partial: it may have others, too; renamed: it
- * may have the copies, too; doubled: a tensor may be wanted twice. */
+/* What is taken of a file, and how. */
+enum {
+    LOAD_AVERAGES = 1 << 0,    /* of the optimizer's file the averages of parameters alone */
+    LOAD_MATCHING = 1 << 1,    /* what --only matches */
+    LOAD_PARTIAL = 1 << 2,     /* the file may have tensors that are not wanted */
+    LOAD_ORIGINALS = 1 << 3,   /* copies take the tensors of their originals (--weights) */
+    LOAD_ADAPTERS = 1 << 4,    /* adapters that the file lacks keep their initial values */
+    LOAD_AS_AVERAGES = 1 << 5, /* averages take the tensors of their parameters, which a run begins
+                                * or evaluates with */
+    LOAD_PRUNED = 1 << 6       /* --prune: what the run itself has saved is pruned already */
+};
+
+/* Whether the file holds exactly the wanted tensors, or as the bits say: PARTIAL others, too;
+ * ORIGINALS the copies, too; AS_AVERAGES: a tensor may be wanted twice. */
 static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wanted,
-                          const DtTensorFile *file, bool partial, bool renamed, bool doubled)
+                          const DtTensorFile *file, unsigned bits)
 {
+    const bool partial = bits & LOAD_PARTIAL, renamed = bits & LOAD_ORIGINALS,
+               doubled = bits & LOAD_AS_AVERAGES;
     bool equal = !renamed && !doubled && (partial || wanted->n == file->n);
     for (uint32_t i = 0; i < wanted->n && equal; i++) {
         const DtTensor *there = dt_safetensors_find(file, wanted->tensors[i].name);
@@ -354,48 +368,85 @@ static void keep_averages(DtWanted *wanted)
     wanted->n = n;
 }
 
+static unsigned load_bits(const DtRank *rank, DtSavedFile number, bool weights_only)
+{
+    static const DtRunOptions none;
+    const DtRunOptions *options = rank->options ? rank->options : &none;
+    const bool is_model = number == DT_SAVED_MODEL, begins = weights_only && options->weights;
+    unsigned bits = 0;
+    if (weights_only && !is_model)
+        bits |= LOAD_AVERAGES | LOAD_PARTIAL;
+    if (weights_only && options->n_only)
+        bits |= LOAD_MATCHING | LOAD_PARTIAL;
+    if (begins)
+        bits |= LOAD_ORIGINALS | (bits & LOAD_PARTIAL ? 0 : LOAD_ADAPTERS);
+    if (begins || (weights_only && options->no_average))
+        bits |= LOAD_AS_AVERAGES;
+    if (is_model && options->n_prune > 0 && !atomic_load(&rank->shared->has_saved))
+        bits |= LOAD_PRUNED;
+    return bits;
+}
+
+/* Lists the tensors that the rank takes of a file; none: it is not opened. */
+static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile number, unsigned *bits,
+                            DtWanted *ret_wanted)
+{
+    DtStatus status = dt_wanted_list(rank, memory, number, ret_wanted);
+    if (dt_status_ok(&status) && (*bits & LOAD_ORIGINALS) && !name_originals(ret_wanted))
+        *bits &= ~(unsigned)LOAD_ORIGINALS;
+    if (dt_status_ok(&status) && (*bits & LOAD_AS_AVERAGES))
+        status = dt_wanted_averages(rank, memory, ret_wanted);
+    if (dt_status_ok(&status) && (*bits & LOAD_AVERAGES)) {
+        keep_averages(ret_wanted);
+        if (*bits & LOAD_AS_AVERAGES)
+            ret_wanted->n = 0;
+        if (ret_wanted->n == 0)
+            return DT_OK;
+    }
+    if (dt_status_ok(&status) && number == DT_SAVED_OPTIMIZER)
+        status = check_pruned(rank, ret_wanted);
+    return dt_status_ok(&status) && (*bits & LOAD_MATCHING)
+               ? keep_matching(rank->options, ret_wanted)
+               : status;
+}
+
+/* Opens the files of one kind. */
+static DtStatus open_files(DtArena *memory, const char *folder, const DtManifest *manifest,
+                           DtSavedFile number, unsigned bits, DtCheckpointFiles *ret_files)
+{
+    DtStatus status = dt_checkpointfiles_open(memory, folder, manifest, number, ret_files);
+    return dt_status_ok(&status) || !(bits & LOAD_AVERAGES)
+               ? status
+               : dt_status_fail(status.code,
+                                "%.400s; it has the averages of parameters (--average none reads "
+                                "the parameters)",
+                                status.message);
+}
+
 static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number,
                           const DtManifest *manifest, bool weights_only)
 {
     DtWanted wanted;
     DtCheckpointFiles files;
+    DtPrune **pruned;
     const char *path = dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[number]);
-    const bool only = weights_only && rank->options && rank->options->n_only;
-    /* evaluation reads averages, which are in the file with the moments */
-    const bool averages = weights_only && number == DT_SAVED_OPTIMIZER;
-    const bool partial = only || averages;
-    const bool begins = weights_only && rank->options && rank->options->weights;
-    /* averages begin as their parameters, or are left for these */
-    const bool as_averages = begins || (weights_only && rank->options && rank->options->no_average);
-    DtStatus status = dt_wanted_list(rank, memory, number, &wanted);
-    const bool renamed = dt_status_ok(&status) && begins && name_originals(&wanted);
-    if (dt_status_ok(&status) && as_averages)
-        status = dt_wanted_averages(rank, memory, &wanted);
-    if (dt_status_ok(&status) && averages) {
-        keep_averages(&wanted);
-        if (as_averages || wanted.n == 0)
-            return DT_OK;
-    }
-    if (dt_status_ok(&status) && number == DT_SAVED_OPTIMIZER)
-        status = check_pruned(rank, &wanted);
-    if (dt_status_ok(&status) && only)
-        status = keep_matching(rank->options, &wanted);
-    if (dt_status_ok(&status))
-        status = dt_checkpointfiles_open(memory, folder, manifest, number, &files);
+    unsigned bits = load_bits(rank, number, weights_only);
+    DtStatus status = list_wanted(rank, memory, number, &bits, &wanted);
+    if (!dt_status_ok(&status) || ((bits & LOAD_AVERAGES) && wanted.n == 0))
+        return status;
+    status = open_files(memory, folder, manifest, number, bits, &files);
     if (!dt_status_ok(&status))
         return status;
-    if (!partial && begins)
+    if (bits & LOAD_ADAPTERS)
         leave_adapters(&wanted, &files.all);
-    status = check_fit(memory, path, &wanted, &files.all, partial, renamed, as_averages);
-    /* what the run itself has saved is pruned already */
-    const bool prunes = number == DT_SAVED_MODEL && !atomic_load(&rank->shared->has_saved);
-    DtPrune **pruned;
+    status = check_fit(memory, path, &wanted, &files.all, bits);
     if (dt_status_ok(&status))
-        status = dt_prune_list(memory, prunes ? rank->options : NULL, &wanted, &pruned);
-    if (dt_status_ok(&status))
+        status = dt_prune_list(memory, bits & LOAD_PRUNED ? rank->options : NULL, &wanted,
+                               bits & LOAD_ORIGINALS, &pruned);
+    if (dt_status_ok(&status)) {
         prepare_to_convert(&wanted, memory, &files.all, pruned);
-    if (dt_status_ok(&status))
         status = copy_tensors(&wanted, &files, pruned);
+    }
     dt_checkpointfiles_close(&files);
     return status;
 }

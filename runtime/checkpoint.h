@@ -90,6 +90,9 @@ typedef struct DtManifest {
     /* what computed attention (DtRank.attention); NULL: the manifest does not contain it */
     const char *attention;
     const char *imported; /* DtRank.imported; NULL: the manifest does not contain it */
+    /* values of --set in formulas; of an older version: none */
+    DtFormulaSetting settings[DT_PLAN_MAX_SETTINGS];
+    uint32_t n_settings;
     const DtDataFact *data; /* a record of each data source; n_data 0: the manifest is of an older
                              * version without these */
     uint32_t n_data;
@@ -152,12 +155,14 @@ typedef struct DtCheckpointEntry {
 
 /* A folder with a manifest is one checkpoint. Other folders contain checkpoints step-N, including
  * those without a manifest. The list has no order, and lacks checkpoints that a concurrent run
- * removes meanwhile. */
+ * removes meanwhile. weights_only: a checkpoint is good without optimizer.safetensors, too, of
+ * which a run that does not train reads at most averages. */
 typedef struct DtCheckpointList {
     DtCheckpointEntry *at;
     uint32_t n;
 } DtCheckpointList;
-DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, DtCheckpointList *ret_list);
+DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, bool weights_only,
+                                DtCheckpointList *ret_list);
 
 /* The newest good checkpoint of the list; NULL if there is none. */
 DtCheckpointEntry *dt_checkpointlist_newest(const DtCheckpointList *list);

@@ -25,38 +25,46 @@ DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_pat
 
 /* Compares the sizes of the files with the manifest. This is cheap, and finds files that were cut
  * short. */
-static DtStatus check_sizes(DtArena *arena, const char *path, const DtManifest *manifest)
+static DtStatus check_sizes(DtArena *arena, const char *path, bool weights_only,
+                            const DtManifest *manifest)
 {
     for (uint32_t f = 0; f < manifest->n_files; f++) {
         struct stat stat_of;
-        const char *file = dt_arena_printf(arena, "%s/%s", path, manifest->files[f].name);
+        const DtManifestFile *said = &manifest->files[f];
+        const char *file = dt_arena_printf(arena, "%s/%s", path, said->name);
+        const bool is_model = said->kind == DT_SAVED_MODEL;
+        if (weights_only && !is_model)
+            continue;
         if (stat(file, &stat_of) != 0)
-            return dt_status_fail(DT_EXIT_IO, "%.300s: %s", file, strerror(errno));
-        if (stat_of.st_size != manifest->files[f].bytes)
+            return dt_status_fail(DT_EXIT_IO, "%.300s: %s%s", file, strerror(errno),
+                                  is_model ? "" : "; --weights begins anew with the parameters");
+        if (stat_of.st_size != said->bytes)
             return dt_status_fail(
                 DT_EXIT_IO, "%.300s is damaged: it has %lld bytes instead of %lld", file,
-                (long long)stat_of.st_size, (long long)manifest->files[f].bytes);
+                (long long)stat_of.st_size, (long long)said->bytes);
     }
     return DT_OK;
 }
 
-static DtStatus look_once(DtArena *arena, const char *path, DtManifest *ret_manifest)
+static DtStatus look_once(DtArena *arena, const char *path, bool weights_only,
+                          DtManifest *ret_manifest)
 {
     DtStatus status =
         dt_manifest_read(arena, dt_arena_printf(arena, "%s/" DT_MANIFEST_NAME, path), ret_manifest);
-    return dt_status_ok(&status) ? check_sizes(arena, path, ret_manifest) : status;
+    return dt_status_ok(&status) ? check_sizes(arena, path, weights_only, ret_manifest) : status;
 }
 
 /* Reads the manifest at path and checks the sizes of its files. False: the checkpoint is gone.
  * Another run that saves to the folder may remove or replace it during the check, so a checkpoint
  * that seems to be damaged is read again. */
-static bool look_at(DtArena *arena, const char *path, DtCheckpointEntry *ret_entry)
+static bool look_at(DtArena *arena, const char *path, bool weights_only,
+                    DtCheckpointEntry *ret_entry)
 {
     enum { LOOKS = 3 };
     DtManifest manifest;
     DtCheckpointEntry entry = {.path = path};
     for (int i = 0; i < LOOKS && !entry.good; i++) {
-        entry.why = look_once(arena, path, &manifest);
+        entry.why = look_once(arena, path, weights_only, &manifest);
         entry.good = dt_status_ok(&entry.why);
         if (!entry.good && access(path, F_OK) != 0 && errno == ENOENT)
             return false;
@@ -79,13 +87,14 @@ static int64_t steps_of(const char *name)
     return digits > 0 && digits < 19 && name[5 + digits] == '\0' ? strtoll(name + 5, NULL, 10) : -1;
 }
 
-DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, DtCheckpointList *ret_list)
+DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, bool weights_only,
+                                DtCheckpointList *ret_list)
 {
     DT_VEC(DtCheckpointEntry) entries = {0};
     DtCheckpointEntry entry;
     *ret_list = (DtCheckpointList){0};
     if (has_manifest(arena, folder)) {
-        if (look_at(arena, dt_arena_strndup(arena, folder, strlen(folder)), &entry))
+        if (look_at(arena, dt_arena_strndup(arena, folder, strlen(folder)), weights_only, &entry))
             DT_PUSH(arena, entries, entry);
         *ret_list = (DtCheckpointList){entries.at, entries.n};
         return DT_OK;
@@ -97,7 +106,7 @@ DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, DtCheckpoint
     for (struct dirent *found; (found = readdir(listing)) != NULL;) {
         int64_t steps = steps_of(found->d_name);
         const char *path = dt_arena_printf(arena, "%s/%s", folder, found->d_name);
-        if (steps < 0 || !look_at(arena, path, &entry))
+        if (steps < 0 || !look_at(arena, path, weights_only, &entry))
             continue;
         if (!entry.good)
             entry.steps = steps;
@@ -146,7 +155,7 @@ static DtStatus remove_entry(const char *folder, const DtCheckpointEntry *entry)
 DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder)
 {
     DtCheckpointList list;
-    DtStatus status = dt_checkpointlist_read(arena, folder, &list);
+    DtStatus status = dt_checkpointlist_read(arena, folder, false, &list);
     for (uint32_t i = 0; i < list.n && dt_status_ok(&status); i++)
         status = remove_entry(folder, &list.at[i]);
     if (dt_status_ok(&status)) /* the name in it may become that of another checkpoint */
@@ -157,7 +166,7 @@ DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder)
 DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep, int64_t best)
 {
     DtCheckpointList list;
-    DtStatus status = keep > 0 ? dt_checkpointlist_read(arena, folder, &list) : DT_OK;
+    DtStatus status = keep > 0 ? dt_checkpointlist_read(arena, folder, false, &list) : DT_OK;
     if (keep <= 0 || !dt_status_ok(&status))
         return status;
     DtCheckpointEntry *newest;

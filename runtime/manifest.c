@@ -122,6 +122,14 @@ static json_t *forms_json(const DtAlgorithms *products)
     return list;
 }
 
+static json_t *settings_json(const DtManifest *m)
+{
+    json_t *object = json_object();
+    for (uint32_t i = 0; i < m->n_settings; i++)
+        json_object_set_new(object, m->settings[i].name, json_real(m->settings[i].value));
+    return object;
+}
+
 static json_t *data_json(const DtManifest *m)
 {
     json_t *object = json_object();
@@ -171,6 +179,8 @@ static json_t *manifest_json(const DtManifest *m)
         json_object_set_new(root, "attention", json_string(m->attention));
     if (root && m->imported) /* a path that is no UTF-8 is left out */
         json_object_set_new(root, "imported", json_string(m->imported));
+    if (root && m->n_settings)
+        json_object_set_new(root, "settings", settings_json(m));
     if (root && m->n_data)
         json_object_set_new(root, "data", data_json(m));
     if (root && (m->best.any || m->best.since > 0))
@@ -470,6 +480,24 @@ static bool read_choices(DtArena *arena, const json_t *root, DtManifest *m)
             read_text(arena, root, "imported", &m->imported));
 }
 
+/* Reads "settings", which exists if --set gave some. */
+static bool read_settings(DtArena *arena, json_t *root, DtManifest *m)
+{
+    json_t *object = json_object_get(root, "settings"), *value;
+    const char *name;
+    if (object == NULL)
+        return true;
+    if (!json_is_object(object) || json_object_size(object) > DT_COUNT(m->settings))
+        return false;
+    json_object_foreach(object, name, value) {
+        if (!json_is_real(value) || !isfinite(json_real_value(value)))
+            return false;
+        m->settings[m->n_settings++] =
+            (DtFormulaSetting){dt_arena_printf(arena, "%s", name), json_real_value(value)};
+    }
+    return true;
+}
+
 /* Reads "data", which manifests of older versions do not contain. */
 static bool read_data(DtArena *arena, json_t *root, DtManifest *m)
 {
@@ -512,7 +540,8 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
                 read_best(root, &m->best) &&
                 read_hex(json_object_get(root, "seed"), &m->seed) && read_draws(root, &m->draws) &&
                 read_products(arena, root, &m->products) && read_forms(root, &m->products) &&
-                read_choices(arena, root, m) && read_data(arena, root, m) &&
+                read_choices(arena, root, m) && read_settings(arena, root, m) &&
+                read_data(arena, root, m) &&
                 read_hex(json_object_get(root, "plan"), &m->plan) &&
                 read_text(arena, root, "model", &m->model) &&
                 read_text(arena, root, "compiler", &m->compiler);

@@ -44,7 +44,7 @@ static DtStatus check_free(DtArena *memory, const DtRunOptions *options, const c
 {
     DtCheckpointList list;
     char above[4096];
-    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
+    DtStatus status = dt_checkpointlist_read(memory, folder, false, &list);
     if (!dt_status_ok(&status) || list.n == 0)
         return status;
     if (dt_checkpoint_above(folder, above))

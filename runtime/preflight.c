@@ -57,7 +57,7 @@ static void find_resumed(DtArena *memory, const DtRunOptions *options, Resumed *
     *ret_resumed = (Resumed){.path = NULL};
     if (!trains || !options->resume || options->data_changed)
         return;
-    DtStatus status = dt_checkpointlist_read(memory, options->resume, &list);
+    DtStatus status = dt_checkpointlist_read(memory, options->resume, false, &list);
     const DtCheckpointEntry *newest =
         dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
     if (!newest)
@@ -154,12 +154,12 @@ static DtStatus check_resumed(const DtRunOptions *options)
                           strerror(errno));
 }
 
-/* Whether the folder has a whole checkpoint. */
-static bool has_checkpoint(const char *folder)
+/* Whether the folder has a whole checkpoint. weights_only: its moments do not matter. */
+static bool has_checkpoint(const char *folder, bool weights_only)
 {
     DtCheckpointList list;
     DtArena *memory = dt_arena_new();
-    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
+    DtStatus status = dt_checkpointlist_read(memory, folder, weights_only, &list);
     const bool has = dt_status_ok(&status) && dt_checkpointlist_newest(&list) != NULL;
     dt_arena_free(memory);
     return has;
@@ -187,10 +187,11 @@ static DtStatus check_initial(const DtRunOptions *options, const DtPlan *plan)
                               "%.200s has parameters that another program wrote: --import reads "
                               "them",
                               ours);
-    if (options->weights && !has_checkpoint(options->weights))
+    if (options->weights && !has_checkpoint(options->weights, true))
         return dt_status_fail(DT_EXIT_IO, "there is no whole checkpoint in %.300s",
                               options->weights);
-    if (options->resume && has_checkpoint(options->resume))
+    if (options->resume &&
+        has_checkpoint(options->resume, options->eval || dt_run_predicts(options)))
         return DT_OK;
     DtStatus status = DT_OK;
     const DtPlanNames *names;
@@ -216,12 +217,13 @@ static const char *imported_by(DtArena *memory, const DtRunOptions *options)
 {
     DtCheckpointList list;
     DtManifest manifest;
-    const char *folder = options->resume && has_checkpoint(options->resume) ? options->resume
-                         : options->n_only                                  ? NULL
-                                                                            : options->weights;
+    const bool resumes = options->resume && has_checkpoint(options->resume, false);
+    const char *folder = resumes           ? options->resume
+                         : options->n_only ? NULL
+                                           : options->weights;
     if (folder == NULL)
         return NULL;
-    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
+    DtStatus status = dt_checkpointlist_read(memory, folder, !resumes, &list);
     const DtCheckpointEntry *newest =
         dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
     if (newest == NULL)

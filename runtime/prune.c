@@ -112,17 +112,62 @@ static DtStatus find_axis(const DtPlan *plan, const Option *option, const DtPlan
                           (long long)ret_prune->extent, (long long)ret_prune->of);
 }
 
-static DtStatus prune_by(DtArena *memory, const Option *option, const DtWanted *wanted,
-                         DtPrune **prunes)
+/* What a pattern matches: tensors; those that are of copies, and the path of the first of these;
+ * the path of a copy that has the tensor of its original. */
+typedef struct Matched {
+    uint32_t n, n_copies;
+    const char *copy, *renamed;
+} Matched;
+
+static void count_match(Matched *matched, const DtTensor *tensor, const DtPlanStore *store,
+                        bool originals)
 {
-    bool used = false;
+    if (store->kind == DT_PLAN_AVERAGE) /* of a parameter that is counted */
+        return;
+    matched->n++;
+    if (store->copy > 0 && matched->n_copies++ == 0)
+        matched->copy = tensor->name - (originals ? store->copy : 0);
+}
+
+static DtStatus check_matched(const DtWanted *wanted, const Option *option, const Matched *matched)
+{
+    if (matched->n == 0 && matched->renamed)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--prune %.100s: `%.100s` is a copy, which begins with the value of "
+                              "its original: name that, and the copy is pruned, too",
+                              option->text, matched->renamed);
+    if (matched->n == 0)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--prune %.100s: no parameter of the plan has a path that matches "
+                              "(`dtc --params` lists them)",
+                              option->text);
+    if (matched->n_copies == 0 || wanted->rank->rank != 0)
+        return DT_OK;
+    DtText note = {0};
+    dt_text_printf(&note,
+                   "dtrun: note: --prune %s prunes %u tensor%s, of which %u %s of copies (the "
+                   "first: `%s`)",
+                   option->text, matched->n, matched->n == 1 ? "" : "s", matched->n_copies,
+                   matched->n_copies == 1 ? "is" : "are", matched->copy);
+    dt_text_say(stderr, note.at);
+    dt_text_free(&note);
+    return DT_OK;
+}
+
+static DtStatus prune_by(DtArena *memory, const Option *option, const DtWanted *wanted,
+                         bool originals, DtPrune **prunes)
+{
+    Matched matched = {0};
     for (uint32_t i = 0; i < wanted->n; i++) {
         const DtTensor *tensor = &wanted->tensors[i];
         const DtPlanStore *store = wanted->homes[i].store;
-        if (store->kind == DT_PLAN_STATE || !dt_kinds_is_float(tensor->dtype) ||
-            !matches(option, tensor->name))
+        if (store->kind == DT_PLAN_STATE || !dt_kinds_is_float(tensor->dtype))
             continue;
-        used = true;
+        if (originals && store->copy > 0 && matches(option, tensor->name - store->copy))
+            matched.renamed = tensor->name - store->copy;
+        if (!matches(option, tensor->name))
+            continue;
+        count_match(&matched, tensor, store, originals);
         prunes[i] = DT_NEW(memory, DtPrune);
         *prunes[i] = option->prune;
         DtStatus status = option->prune.of
@@ -131,22 +176,18 @@ static DtStatus prune_by(DtArena *memory, const Option *option, const DtWanted *
         if (!dt_status_ok(&status))
             return status;
     }
-    return used ? DT_OK
-                : dt_status_fail(DT_EXIT_USAGE,
-                                 "--prune %.100s: no parameter of the plan has a path that matches "
-                                 "(`dtc --params` lists them)",
-                                 option->text);
+    return check_matched(wanted, option, &matched);
 }
 
 DtStatus dt_prune_list(DtArena *memory, const DtRunOptions *options, const DtWanted *wanted,
-                       DtPrune ***ret_prunes)
+                       bool originals, DtPrune ***ret_prunes)
 {
     *ret_prunes = DT_NEW_ARRAY(memory, DtPrune *, wanted->n + 1);
     for (uint32_t p = 0; options && p < options->n_prune; p++) {
         Option option;
         DtStatus status = read_option(options->prune[p], &option);
         if (dt_status_ok(&status))
-            status = prune_by(memory, &option, wanted, *ret_prunes);
+            status = prune_by(memory, &option, wanted, originals, *ret_prunes);
         if (!dt_status_ok(&status))
             return status;
     }

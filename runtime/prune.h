@@ -20,9 +20,11 @@ typedef struct DtPrune {
 DtStatus dt_prune_check(const char *option);
 
 /* Finds for each wanted tensor what --prune says of it; NULL: nothing. Fails if a pattern matches
- * none, or an axis does not fit. ret_prunes: one for each of the tensors. */
+ * none, or an axis does not fit. Rank 0 notes which copies of parameters are pruned. originals:
+ * copies take the tensors, and so the names, of their originals. ret_prunes: one for each of the
+ * tensors. */
 DtStatus dt_prune_list(DtArena *memory, const DtRunOptions *options, const DtWanted *wanted,
-                       DtPrune ***ret_prunes);
+                       bool originals, DtPrune ***ret_prunes);
 
 /* Sets prune->least, which takes one look at all elements. */
 void dt_prune_measure(DtPrune *prune, const DtTensor *tensor);

@@ -80,7 +80,8 @@ static DtStatus newest_of(Chooser *chooser, const char *folder, const DtCheckpoi
     if (access(folder, F_OK) != 0 && errno == ENOENT && chooser->from->may_lack &&
         !dt_checkpoint_is_name(folder))
         return DT_OK;
-    DtStatus status = dt_checkpointlist_read(chooser->memory, folder, &list);
+    DtStatus status = dt_checkpointlist_read(chooser->memory, folder, chooser->from->weights_only,
+                                             &list);
     if (!dt_status_ok(&status))
         return status;
     mark_damaged(chooser, &list);
@@ -228,6 +229,49 @@ static bool take_position(DtRank *rank, const DtManifest *manifest)
     return true;
 }
 
+/* Says what becomes of a number that --set gave to the run of the checkpoint. now: NULL: the plan
+ * has no such number. */
+static void note_setting(const DtRank *rank, const DtFormulaSetting *saved,
+                         const DtFormulaSetting *now, bool given)
+{
+    if (rank->rank != 0)
+        return;
+    if (!now)
+        note("%s was trained with --set %s=%g, which this plan does not have", rank->shared->chosen,
+             saved->name, saved->value);
+    else if (!given)
+        note("%s was trained with --set %s=%g, and the run goes on with it (without it: --set "
+             "%s=%g)",
+             rank->shared->chosen, saved->name, saved->value, saved->name, now->value);
+    else
+        note("%s was trained with --set %s=%g, and the run goes on with %g", rank->shared->chosen,
+             saved->name, saved->value, now->value);
+}
+
+/* Keeps the numbers that --set gave to the run of the checkpoint, unless this run has its own.
+ * False after a failure. */
+static bool take_settings(DtRank *rank, const DtManifest *manifest)
+{
+    DtRunSettings *settings = &rank->settings;
+    for (uint32_t i = 0; i < manifest->n_settings; i++) {
+        const DtFormulaSetting *saved = &manifest->settings[i];
+        uint32_t at = 0;
+        while (at < settings->n && strcmp(settings->at[at].name, saved->name) != 0)
+            at++;
+        const bool has = at < settings->n, given = has && settings->given[at];
+        if (!has || settings->at[at].value != saved->value)
+            note_setting(rank, saved, has ? &settings->at[at] : NULL, given);
+        if (has && !given)
+            settings->at[at].value = saved->value;
+        if (has)
+            settings->given[at] = true;
+    }
+    if (manifest->n_settings == 0)
+        return true;
+    DtStatus status = dt_settings_take_steps(rank->plan, settings->steps, settings);
+    return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
+}
+
 /* Makes one attempt to load the chosen checkpoint. False after a failure that ends the run. */
 static bool load_chosen(DtRank *rank, DtArena *memory, Chooser *chooser, DtManifest *ret_manifest,
                         bool *ret_loaded)
@@ -279,6 +323,8 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
         rank->saved_attention =
             manifest.attention ? dt_arena_printf(rank->memory, "%s", manifest.attention) : NULL;
         if (dt_forms_resume(rank, manifest.epilogues) && !dt_load_instead(rank))
+            return false;
+        if (!chooser->from->weights_only && !take_settings(rank, &manifest))
             return false;
         if (!chooser->from->weights_only && !take_updates(rank, &manifest))
             return false;

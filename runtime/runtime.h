@@ -89,6 +89,7 @@ typedef struct DtDataFact {
 /* The values of settings that occur in formulas of scalars, from the plan or from --set. */
 typedef struct DtRunSettings {
     DtFormulaSetting at[DT_PLAN_MAX_SETTINGS];
+    bool given[DT_PLAN_MAX_SETTINGS]; /* by --set, of this run or of the one that it continues */
     uint32_t n;
     int64_t steps; /* of the whole run: what `steps` is in schedules */
 } DtRunSettings;

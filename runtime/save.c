@@ -76,6 +76,9 @@ void dt_save_describe(const DtRank *rank, DtArena *memory, const char *folder, i
                                       .plan = plan->digest,
                                       .model = dt_plan_str(plan, plan->meta->model),
                                       .compiler = dt_plan_str(plan, plan->meta->compiler)};
+    for (uint32_t i = 0; i < rank->settings.n; i++)
+        if (rank->settings.given[i])
+            ret_save->manifest.settings[ret_save->manifest.n_settings++] = rank->settings.at[i];
     for (uint32_t i = 0; i < plan->n_objectives; i++)
         ret_save->manifest.updates[i] = (DtManifestUpdates){
             dt_plan_str(plan, plan->objectives[i].loss), rank->updates[i]};
@@ -89,7 +92,7 @@ static DtStatus next_serial(DtArena *memory, const char *folder, int64_t *ret_se
     DtCheckpointList list;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
+    DtStatus status = dt_checkpointlist_read(memory, folder, false, &list);
     const DtCheckpointEntry *newest =
         dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
     *ret_serial = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;

@@ -114,8 +114,10 @@ static DtStatus apply(const char *text, const DtPlan *plan, DtPlanMeta *meta,
         return status;
     }
     for (uint32_t i = 0; i < settings->n; i++)
-        if (strcmp(settings->at[i].name, key) == 0)
+        if (strcmp(settings->at[i].name, key) == 0) {
+            settings->given[i] = true;
             return set_formula(key, equals + 1, plan->settings[i].is_whole, &settings->at[i].value);
+        }
     return unknown_key(plan, key);
 }
 
@@ -176,6 +178,7 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
     if (!dt_status_ok(&status))
         return status;
     settings->n = plan->n_settings;
+    memset(settings->given, 0, sizeof settings->given);
     for (uint32_t i = 0; i < plan->n_settings; i++)
         settings->at[i] = (DtFormulaSetting){dt_plan_str(plan, plan->settings[i].name),
                                              plan->settings[i].value};

@@ -4,7 +4,8 @@
 
 `epochs` in place of `steps`: the number of steps is that of whole batches among so many passes over the data, on one rank and
 on two; `total = steps` in a schedule is that number, as the rates of the log show. A run that is resumed, also with batches of
-another size, ends after the same samples. --steps and --set take the place of `epochs`. Then what has no epochs."""
+another size, ends after the same samples. --steps and --set take the place of `epochs`. What --set gave to a schedule, a resumed
+run keeps, and says so. Then what has no epochs."""
 
 import json
 import os
@@ -70,6 +71,40 @@ def test_resumed(tools):
     check("has 11 steps already" in said, said)
 
 
+def test_settings(tools):
+    def rates(steps):
+        return [(event["step"], event["lr"]) for event in steps]
+
+    def resumed(plan, *options):
+        said = run([tools[1], plan, "--resume", "whole/step-00000004", "--log", "rest.jsonl", "--overwrite", *options])
+        with open("rest.jsonl") as file:
+            return said, rates(event for event in map(json.loads, file) if event["event"] == "step")
+    given = ("--set", "lr.base=0.3", "--set", "lr.warmup=3")
+    with open("rates.dsl", "w") as file:
+        file.write(PROGRAM.replace("warmup = steps // 4", "warmup = 2"))
+    for layout in ("none", "data"):
+        run([tools[0], "rates.dsl", "--parallel", layout, "-o", "rates-%s.plan" % layout])
+    whole = rates(train(tools, "rates-none", "whole", "--save", "whole", "--set", "save.every=4", "--set", "save.keep=9", *given))
+    check(abs(max(rate for _, rate in whole) - 0.3) < 1e-6, "the rates of --set: %s" % whole)
+    for plan in ("none", "data"):
+        said, rest = resumed("rates-%s.plan" % plan, "--save", "next-" + plan)
+        check(rest == whole[4:], "%s: a resumed run forgets --set: %s, not %s" % (plan, rest, whole[4:]))
+        check("was trained with --set lr.base=0.3, and the run goes on with it (without it: --set lr.base=0.1)" in said and "lr.warmup=3, and" in said
+              and said.count("was trained with --set") == 2, said)
+        with open("next-%s/step-00000011/manifest.json" % plan) as file:
+            check(json.load(file)["settings"] == {"lr.base": 0.3, "lr.warmup": 3.0}, "the next checkpoint forgets --set")
+    said, rest = resumed("rates-none.plan", *given)
+    check(rest == whole[4:] and "was trained with --set" not in said, "the same --set: " + said)
+    said, rest = resumed("rates-none.plan", "--set", "lr.base=0.2")
+    check("was trained with --set lr.base=0.3, and the run goes on with 0.2" in said and "lr.warmup=3, and the run goes on with it" in said and
+          abs(rest[0][1] - whole[4][1] * 2 / 3) < 1e-6, "another --set: %s %s" % (said, rest))
+    with open("constant.dsl", "w") as file:
+        file.write(PROGRAM.replace("warmup_linear(0.1, warmup = steps // 4, total = steps)", "0.1"))
+    run([tools[0], "constant.dsl", "--parallel", "none", "-o", "constant.plan"])
+    said, rest = resumed("constant.plan")
+    check("was trained with --set lr.warmup=3, which this plan does not have" in said and all(abs(rate - 0.3) < 1e-6 for _, rate in rest), said)
+
+
 def test_refused(tools):
     for options, text in ((("--set", "train.epochs=0.1"), "less than a step"), (("--data", "synthetic"), "have none"),
                           (("--set", "train.epochs=0"), "not above 0"), (("--set", "train.epochs=1e300"), "at most 1e9"),
@@ -90,6 +125,7 @@ def main(tools):
             file.write(struct.pack("<%dH" % n, *(5 * i % 16 for i in range(n))))
         test_steps(tools)
         test_resumed(tools)
+        test_settings(tools)
         test_refused(tools)
     print("epochs: %d failed" % len(failures))
     return 1 if failures else 0

@@ -135,6 +135,28 @@ def test_refused(tools):
         check(text in said, "%s: %s" % (options, said))
 
 
+def test_copies(tools):
+    """A copy begins as its pruned original; it has tensors of its own in a checkpoint."""
+    alone = "loss = mean[batch, seq](xent[vocab](m(tokens), labels))"
+    both = ("policy = m\n  reference = reference:copy(policy)\n  z = policy(tokens)\n"
+            "  loss = mean[batch, seq](xent[vocab](z, labels)) + mean[batch, seq, vocab]((z - reference(tokens)) ** 2)")
+    with open("copy.dsl", "w") as file:
+        file.write(PROGRAM.replace(alone, both).replace("KEEP", "").replace("PRECISION", "").replace("OPTIMIZER", "sgd(lr = 0.1)"))
+    run([tools[0], "copy.dsl", "--parallel", "none", "-o", "copy.plan"])
+    said = run([tools[1], "copy.plan", "--weights", "none", "--steps", "0", "--save", "copied", "--prune", "h.*.w=2:4"])
+    check("--prune h.*.w=2:4 prunes 8 tensors, of which 4 are of copies (the first: `reference.h.0." in said, said)
+    got = saved("copied", 0)
+    for name, values in want({name: of for name, of in saved("none", 3).items() if name in got}, RULES[0][1]).items():
+        check(list(got[name]) == values and got["reference." + name] == got[name], "copies: `%s` is pruned otherwise" % name)
+    said = run([tools[1], "copy.plan", "--weights", "none", "--steps", "0", "--prune", "reference.*.w=2:4"], wants=2)
+    check(".w` is a copy, which begins with the value of its original: name that" in said, said)
+    said = run([tools[1], "copy.plan", "--resume", "copied", "--steps", "0", "--save", "more", "--prune", "*.up.w=1:4"])
+    check("prunes 4 tensors, of which 2 are of copies" in said, said)
+    said = run([tools[1], "copy.plan", "--resume", "copied", "--steps", "0", "--save", "other", "--prune", "h.*.up.w=1:4"])
+    check("--prune" not in said and saved("other", 0)["reference.h.0.up.w"] == got["h.0.up.w"] and
+          saved("other", 0)["h.0.up.w"] == saved("more", 0)["reference.h.0.up.w"], "the original alone: " + said)
+
+
 def main(tools):
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -143,6 +165,7 @@ def main(tools):
         test_keeps(tools)
         test_gradient(tools)
         test_refused(tools)
+        test_copies(tools)
     print("prune: %d failed" % len(failures))
     return 1 if failures else 0
 

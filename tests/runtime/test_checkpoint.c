@@ -186,6 +186,29 @@ Test(checkpoint, weights_only_leaves_moments)
     expect_refused(f.folder, "6 not in the plan: `moment1.h.0.w`");
 }
 
+/* Runs that do not train read parameters of a checkpoint without moments, or with damaged ones. */
+Test(checkpoint, weights_only_needs_no_moments)
+{
+    int64_t steps;
+    save(2);
+    save(3);
+    const char *path = inside("step-00000003/optimizer.safetensors");
+    for (int removed = 0; removed < 2; removed++) {
+        cr_assert_eq(removed ? unlink(path) : truncate(path, 100), 0);
+        fixture_fill(100);
+        cr_assert(fixture_load(f.folder, true, &steps), "%s", f.rank.failure.message);
+        cr_assert_eq(steps, 3);
+        cr_assert_eq(f.memory[0][0], 3);
+        expect_loads(f.folder, 2); /* a run that trains passes it over */
+    }
+    expect_refused(inside("step-00000003"),
+                   "optimizer.safetensors: No such file or directory; --weights begins anew");
+    f.stores[5].kind = DT_PLAN_AVERAGE; /* evaluation reads it */
+    cr_assert_not(fixture_load(inside("step-00000003"), true, &steps));
+    cr_assert(strstr(f.rank.failure.message, "--average none reads the parameters"), "%s",
+              f.rank.failure.message);
+}
+
 /* ---- several ---- */
 
 Test(checkpoint, keeps_the_newest)

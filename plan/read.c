@@ -49,7 +49,7 @@ static DtStatus check_section(const uint8_t *bytes, size_t from, size_t len,
     memcpy(tag, section->tag, 4);
     if (section->version != 1 || section->record_size != record_size)
         FAIL("plan section %s has version %u and records of %u bytes; this program knows version 1 "
-             "of %u bytes",
+             "of %u bytes: compile it again",
              tag, section->version, section->record_size, record_size);
     if (section->offset % DT_PLAN_ALIGN != 0 || section->offset < from || section->offset > len ||
         section->length > len - section->offset ||

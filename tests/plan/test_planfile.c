@@ -146,6 +146,22 @@ Test(planfile, unknown_sections_are_skipped_unless_critical)
     cr_assert_fail("no LOGI section");
 }
 
+Test(planfile, other_versions_are_to_be_compiled_again)
+{
+    DtPlan plan;
+    DtPlanHeader header;
+    DtPlanSection *section = (DtPlanSection *)(void *)(bytes + sizeof header);
+    section->record_size += 8;
+    fixture_repair(bytes, len);
+    DtStatus status = dt_read_bytes(bytes, len, &plan);
+    cr_assert(strstr(status.message, " bytes: compile it again"), "%s", status.message);
+    memcpy(&header, bytes, sizeof header);
+    header.version++;
+    memcpy(bytes, &header, sizeof header);
+    status = dt_read_bytes(bytes, len, &plan);
+    cr_assert(strstr(status.message, ": compile it again"), "%s", status.message);
+}
+
 Test(planfile, files)
 {
     char path[] = "/tmp/dt_planXXXXXX";

@@ -63,6 +63,16 @@ static DtStatus find_form(const DtData *data, DtImageForm *form)
                           .stretch = reader->image & DT_PLAN_IMAGE_STRETCH,
                           .flip = reader->image & DT_PLAN_IMAGE_FLIP};
     dt_imageform_values(form, reader->mean, reader->std);
+    for (int c = 0; c < 3; c++) {
+        const int64_t bad = dt_data_too_large(&data->inputs[0], form->values[c], 256);
+        if (bad >= 0)
+            return dt_status_fail(DT_EXIT_IO,
+                                  "`mean` and `std` make %g of some pixels, which is infinite in "
+                                  "%s, the dtype of `%.60s`",
+                                  (double)form->values[c][bad],
+                                  dt_kinds_name(data->inputs[0].dtype),
+                                  dt_plan_str(data->plan, data->inputs[0].name));
+    }
     if (find_axes(data, form))
         return DT_OK;
     return dt_status_fail(DT_EXIT_FAILED,

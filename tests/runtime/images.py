@@ -225,6 +225,8 @@ def check_refused(bench):
     bench.check("too many classes for an index",
                 code == 5 and "train/dog/1.png is of class 3 (`dog`): outside `classes` of 3, which `label`" in said, said)
     shutil.rmtree("train/dog")
+    bench.refused("values of 16 bits", "`mean` and `std` make 65666.7 of some pixels, which is infinite in f16, the dtype of `image`",
+                  "f16 " + INPUTS + 'images("train", mean = 0.001, std = 1e-6)')
     bench.refused("too many pixels", "has 8 x 8 pixels, more than the 63 that the source allows",
                   INPUTS + 'images("train", pixels = 63)')
     bench.refused("no folder", "cannot read", INPUTS + 'images("absent")')

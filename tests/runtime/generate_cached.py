@@ -7,8 +7,11 @@ more of them than rows, past the end of the window, at temperature 0 and 1. Mode
 of layer that a cache knows; heads split over 2 ranks, samples and heads over 4. Tiny models of Hugging Face, imported
 into such plans on 1 rank and on 2 with tensor parallelism, write the tokens that `generate` of transformers writes
 (import_transformers.py compares these with it)."""
+import array
 import json
 import os
+import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -198,6 +201,49 @@ def imported(dtc, dtrun, name, layout):
     return got == WRITTEN[name]
 
 
+def halves(dtc, dtrun, dtype):
+    """Whether a model with a result of 16 bits writes the largest of what --predict gives; with a cache of about that probability."""
+    program, model, _ = MODELS["gpt2"]
+    prompts = [[(5 * k + 11 * i) % 64 for k in range(1 + 4 * i)] for i in range(5)]
+    with open("prompts.jsonl", "w") as file:
+        file.write("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
+    families.npy("in.npy", "i32", (5, WINDOW), [v for prompt in prompts for v in prompt + [0] * (WINDOW - len(prompt))])
+    wrote = {}
+    for kind, line in (("plain", ""), ("cached", "\n  generate = cached(rows = 3, chunk = 5)")):
+        with open("half.dsl", "w") as file:
+            file.write(program + TRAIN % (model, line + "\n  precision = mixed(compute = %s)" % dtype))
+        run(dtc, "half.dsl", "-o", "half", "--target=interpreted")
+        wrote[kind] = [json.loads(line) for line in run(dtrun, "half", "--prompts", "prompts.jsonl", "--temperature", "0", "--tokens", "1", "--quiet").splitlines()]
+    run("rm", "-f", "out.npy")
+    run(dtrun, "half", "--predict", "tokens=in.npy", "--out", "out.npy")
+    with open("out.npy", "rb") as file:
+        data = file.read()
+    logits = array.array("f", data[10 + struct.unpack("<H", data[8:10])[0]:])
+    good = True
+    for i, (plain, cached) in enumerate(zip(wrote["plain"], wrote["cached"])):
+        at = (i * WINDOW + len(prompts[i]) - 1) * 64
+        row = logits[at:at + 64]
+        good = good and plain["tokens"] == [max(range(64), key=lambda v: (row[v], -v))] and abs(plain["logprob"] - cached["logprob"]) < 0.02
+    if not good or len(wrote["plain"]) != 5:
+        print("%s: %s" % (dtype, wrote))
+    return good and len(wrote["plain"]) == 5
+
+
+def refused(dtc, dtrun):
+    """Whether a plan whose tokens have one axis, which is the last of all, is refused before it is read."""
+    text = run(dtc, "dump", "model.plan")
+    last = text.count("\nAXIS ") - 1
+    with open("wrong.txt", "w") as file:
+        file.write(re.sub(r'(INPT name="tokens" dtype=i32) first_axis=\d+ n_axes=2 row_elements=\d+',
+                          rf"\1 first_axis={last} n_axes=1 row_elements=1", text, count=1))
+    run(dtc, "asm", "wrong.txt", "-o", "wrong.plan")
+    done = subprocess.run([dtrun, "wrong.plan", "--unproved", "--generate", "1"], capture_output=True, text=True, timeout=100)
+    if done.returncode != 1 or "the plan is broken: nothing reads tokens" not in done.stderr:
+        print("a broken plan: exit code %d, %s" % (done.returncode, done.stderr))
+        return False
+    return True
+
+
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     names = sys.argv[3:] or list(MODELS)
@@ -219,6 +265,9 @@ def main():
             for layout in ("none", "heads") if name in WRITTEN else ():
                 same = imported(dtc, dtrun, name, layout)
                 passed, wrong = passed + same, wrong + (not same)
+        for check in (lambda: halves(dtc, dtrun, "bf16"), lambda: halves(dtc, dtrun, "f16"), lambda: refused(dtc, dtrun)) if not sys.argv[3:] else ():
+            good = check()
+            passed, wrong = passed + good, wrong + (not good)
     print("%d passed, %d failed, 0 skipped" % (passed, wrong))
     return wrong > 0
 

@@ -196,8 +196,11 @@ bool dt_formula_value(const char *text, DtFormulaLookup *lookup, const void *con
 bool dt_formula_step(const void *context, const char *name, size_t len, double *ret_value)
 {
     const DtFormulaStep *s = context;
-    const DtFormulaSetting own[] = {{"step", s->step}, {"updates", s->updates},
-                                    {"loss_scale", s->loss_scale}, {"steps", s->steps}};
+    const DtFormulaSetting own[] = {{"step", s->step},
+                                    {"updates", s->updates},
+                                    {"loss_scale", s->loss_scale},
+                                    {"steps", s->steps},
+                                    {"rows", s->rows}};
     const uint32_t n = sizeof own / sizeof own[0];
     for (uint32_t i = 0; i < n + s->n_settings; i++) {
         const DtFormulaSetting *one = i < n ? &own[i] : &s->settings[i - n];

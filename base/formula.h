@@ -43,6 +43,7 @@ typedef struct DtFormulaStep {
     double updates;    /* the number of the update, from 1; skipped ones do not count */
     double loss_scale;
     double steps;      /* of the whole run; 0: not known yet */
+    double rows;       /* samples of this step */
     const DtFormulaSetting *settings;
     uint32_t n_settings;
 } DtFormulaStep;

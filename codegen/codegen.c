@@ -53,6 +53,9 @@ static void add_meta(DtEmit *e)
         meta.eval_steps = train->eval_steps;
         meta.eval_patience = train->eval_patience;
         meta.keep_best = train->keep_best;
+        meta.ramp_from = train->ramp.from;
+        meta.ramp_by = train->ramp.by;
+        meta.ramp_over = train->ramp.over;
         meta.eval_rest = train->eval_rest;
         meta.draws = train->draws;
         meta.tf32 = train->precision.tf32;

@@ -431,6 +431,52 @@ static void check_parallel(const Check *c, const DtParallelConfig *p)
         check_axis(c, p->stream_span, p->streams.at[i], "stream");
 }
 
+static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a; }
+
+/* Checks that each step of the ramp takes whole micro-batches. */
+static void check_ramp(const Check *c)
+{
+    const DtTrainConfig *train = c->program->train;
+    const DtParallelConfig *p = c->program->parallel;
+    const DtRampConfig *ramp = train ? &train->ramp : NULL;
+    if (!ramp || !ramp->by || c->host->options->doubled)
+        return;
+    const char *axis = train->readers.n ? train->readers.at[0].types[0]->axes[0].name : "batch";
+    const int64_t batch = dt_train_batch(train), n = p ? p->micro : 1;
+    const int64_t each = n > 0 && batch % n == 0 ? batch / n : batch;
+    if (ramp->from > batch || (batch - ramp->from) % ramp->by != 0) {
+        DtDiag *d =
+            dt_diag_report(c->host->diags, E0485, ramp->span,
+                           "steps from %lld samples on, %lld more each time, do not come to "
+                           "`%s`, which is %lld",
+                           (long long)ramp->from, (long long)ramp->by, axis, (long long)batch);
+        dt_diag_note(d, "`by` divides what is between `from` and the batch");
+        return;
+    }
+    if (ramp->from % each != 0 || ramp->by % each != 0) {
+        const int64_t fits = common(common(ramp->from, ramp->by), batch);
+        DtDiag *d = dt_diag_report(c->host->diags, E0485, ramp->span,
+                                   "a step of %lld samples, and %lld more, has no whole number of "
+                                   "micro-batches, which have %lld",
+                                   (long long)ramp->from, (long long)ramp->by, (long long)each);
+        if (p && p->micro_span.file)
+            dt_diag_label(d, p->micro_span, "micro-batches are made here");
+        dt_diag_help(d, "in the `parallel` block: `micro %s = %lld`", axis,
+                     (long long)(batch / fits));
+    }
+    for (uint32_t i = 0; p && i < p->pipelines.n; i++) {
+        DtDiag *d = dt_diag_report(c->host->diags, E0592, ramp->span,
+                                   "a ramp of the batch with a pipeline is not implemented");
+        dt_diag_label(d, p->pipelines.at[i].span,
+                      "stages have a schedule for one number of "
+                      "micro-batches");
+        dt_diag_help(d,
+                     "compile the first part of the training with a smaller `%s`, and go on with "
+                     "`dtrun --resume`, which begins with the next sample",
+                     axis);
+    }
+}
+
 void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtProgram *program)
 {
     Check c = {.host = host, .items = items, .program = program};
@@ -441,6 +487,7 @@ void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtPro
         if (dt_configcheck_concerns(host->options, program, program->parallels.at[i]))
             check_parallel(&c, program->parallels.at[i]);
     dt_configextents_check(host, items, program);
+    check_ramp(&c);
     dt_configdata_check(host, program);
     for (uint32_t i = 0; i < items.n; i++)
         if (items.at[i]->kind == DT_ITEM_NAMES)

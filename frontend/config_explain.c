@@ -52,6 +52,7 @@ static const char *const kind_names[] = {
     [DT_KIND_EVAL] = "every(...)",
     [DT_KIND_SAVE] = "every(...)",
     [DT_KIND_GENERATE] = "cached(...)",
+    [DT_KIND_RAMP] = "batch(...)",
     [DT_KIND_CODES] = "int8(...) or int4(...), or several",
     [DT_KIND_LINK] = "link(...)",
     [DT_KIND_SOURCE] = "source",
@@ -80,6 +81,7 @@ static const char *class_name(DtConfigClass config_class)
     case DT_CONFIG_EVAL: return "value of eval";
     case DT_CONFIG_SAVE: return "value of save";
     case DT_CONFIG_GENERATE: return "value of generate";
+    case DT_CONFIG_RAMP: return "value of ramp";
     case DT_CONFIG_CODES: return "value of quantize";
     case DT_CONFIG_LINK: return "link";
     case DT_CONFIG_ESTIMATE: return "constant of a device";

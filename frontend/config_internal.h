@@ -14,6 +14,7 @@ typedef enum DtConfigClass {
     DT_CONFIG_EVAL,
     DT_CONFIG_SAVE,
     DT_CONFIG_GENERATE,
+    DT_CONFIG_RAMP,
     DT_CONFIG_CODES,
     DT_CONFIG_LINK,
     DT_CONFIG_ESTIMATE,
@@ -68,6 +69,7 @@ typedef enum DtConfigKind {
     DT_KIND_EVAL,
     DT_KIND_SAVE,
     DT_KIND_GENERATE,
+    DT_KIND_RAMP,
     DT_KIND_CODES,
     DT_KIND_LINK,
     DT_KIND_SOURCE

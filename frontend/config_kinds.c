@@ -483,6 +483,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_EVAL: return read_class(r, DT_CONFIG_EVAL);
     case DT_KIND_SAVE: return read_class(r, DT_CONFIG_SAVE);
     case DT_KIND_GENERATE: return read_class(r, DT_CONFIG_GENERATE);
+    case DT_KIND_RAMP: return read_class(r, DT_CONFIG_RAMP);
     case DT_KIND_CODES: return read_calls(r, DT_CONFIG_CODES);
     case DT_KIND_LINK: return read_class(r, DT_CONFIG_LINK);
     case DT_KIND_SOURCE: return read_class(r, DT_CONFIG_SOURCE);

@@ -111,9 +111,10 @@ static void unknown_setting(const DtConfigHost *host, const DtEntry *entry)
     if (nearest)
         dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
     else
-        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `epochs`, `seed`, "
-                        "`metrics`, `frozen`, `trained`, `keep_zeros`, `eval` and `save`; other "
-                        "names are values");
+        dt_diag_note(
+            d, "`train` takes `optimizer`, `precision`, `steps`, `epochs`, `ramp`, "
+               "`seed`, `metrics`, `frozen`, `trained`, `keep_zeros`, `eval` and `save`; other "
+               "names are values");
 }
 
 /* Reports an entry of a train block that means nothing: a directive, or a name that is no setting
@@ -325,6 +326,18 @@ static void read_generate(const DtConfigHost *host, const DtConfigValue *value,
     train->cached_span = value->span;
 }
 
+static void read_ramp(const DtConfigHost *host, const DtConfigValue *value, DtTrainConfig *train)
+{
+    DtConfigValues v;
+    DtSchemaId schema;
+    if (!value->expr || !dt_configargs_call(host, DT_CONFIG_RAMP, value->expr, &schema, &v))
+        return;
+    train->ramp = (DtRampConfig){.from = v.at[DT_KEY_RAMP_from].whole,
+                                 .by = v.at[DT_KEY_RAMP_by].whole,
+                                 .over = v.at[DT_KEY_RAMP_over].whole,
+                                 .span = value->expr->span};
+}
+
 /* Reads the calls of `quantize`: patterns, bits and groups. */
 static void read_quantize(const DtConfigHost *host, const DtConfigValue *value,
                           DtTrainConfig *train)
@@ -416,6 +429,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
                                                              "loss_scale"}));
     read_sources(host, item, train);
     read_length(host, &v.at[DT_KEY_TRAIN_steps], &v.at[DT_KEY_TRAIN_epochs], train);
+    read_ramp(host, &v.at[DT_KEY_TRAIN_ramp], train);
     train->seed = (uint64_t)v.at[DT_KEY_TRAIN_seed].whole;
     train->draws_one =
         v.at[DT_KEY_TRAIN_draws].word && !strcmp(v.at[DT_KEY_TRAIN_draws].word, "one");

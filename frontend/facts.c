@@ -63,6 +63,9 @@ static void add_meta(const DtTrainConfig *train, DtText *text)
     integer(text, "steps", train->steps);
     number(text, "epochs", train->epochs);
     integer(text, "batch", first ? first->axes[0].extent : 0);
+    integer(text, "ramp_from", train->ramp.from);
+    integer(text, "ramp_by", train->ramp.by);
+    integer(text, "ramp_over", train->ramp.over);
     integer(text, "tokens", first ? dt_type_elements(first) : 0);
     integer(text, "draws", train->draws);
     integer(text, "tf32", train->precision.tf32);

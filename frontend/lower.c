@@ -617,6 +617,34 @@ static void lower_entries(DtLower *l, const DtItem *train)
         check_training(l, model);
 }
 
+/* Lowers the program with twice the batch, which shows what follows it. */
+static void make_ramp(DtLower *l, DtTrainConfig *train)
+{
+    const DtAxis *axis = &train->readers.at[0].types[0]->axes[0];
+    const DtGlobal *global = dt_scope_value(l, axis->name);
+    const bool is_dim = global && global->kind == DT_GLOBAL_DIM;
+    DtLowerOptions options = *l->options;
+    DtOption *dims = DT_NEW_ARRAY(l->arena, DtOption, options.n_dims + 1);
+    DtDiags *aside = dt_diag_new(l->arena);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < options.n_dims; i++)
+        if (strcmp(options.dims[i].name, axis->name) != 0)
+            dims[n++] = options.dims[i];
+    dims[n++] = (DtOption){axis->name,
+                           dt_arena_printf(l->arena, "%lld", (long long)(2 * axis->extent))};
+    options.dims = dims;
+    options.n_dims = n;
+    options.doubled = true;
+    options.ret_ast = NULL;
+    const DtProgram *twice = is_dim ? dt_lower(l->arena, aside, &options) : NULL;
+    if (twice)
+        dt_ramp_make(l, train, twice->module);
+    else
+        dt_diag_report(l->diags, E0485, train->ramp.span,
+                       "what follows `%s` shows in a program with twice of it, but %s", axis->name,
+                       is_dim ? dt_diag_first(aside).message : "it is no `dim`");
+}
+
 /* Returns the options with the layout that the program chooses, as if it were named on the command
  * line. */
 static const DtLowerOptions *choose_default(DtLower *l)
@@ -693,9 +721,13 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     if (dt_diag_errors(diags))
         return NULL;
     dt_configcheck_program(&host, items, l->program);
+    if (options->doubled) /* compared as lowered */
+        return dt_diag_errors(diags) ? NULL : l->program;
     DtTrainConfig *chosen = l->program->train;
     const DtEntryPoint *eval = dt_entry_whole(l->module, DT_ENTRY_EVAL, NULL);
-    if (chosen)
+    if (chosen && chosen->ramp.by && chosen->readers.n && !dt_diag_errors(diags))
+        make_ramp(l, chosen);
+    if (chosen && !dt_diag_errors(diags))
         dt_shown_make(l, chosen);
     if (chosen && chosen->eval_readers.n && eval)
         chosen->eval_rest = dt_samples_add_up(eval->func);

@@ -176,8 +176,11 @@ static bool check_value(DtLower *l, const char *key, const DtExpr *expr, const c
         const DtStepSetting *s = &l->reading->settings.at[i];
         DT_PUSH(l->arena, settings, ((DtFormulaSetting){s->name, s->value}));
     }
-    DtFormulaStep step = {.updates = 1, .loss_scale = 1,
-                          .steps = (double)dt_train_steps(l->reading), .settings = settings.at,
+    DtFormulaStep step = {.updates = 1,
+                          .loss_scale = 1,
+                          .steps = (double)dt_train_steps(l->reading),
+                          .rows = (double)dt_train_batch(l->reading),
+                          .settings = settings.at,
                           .n_settings = settings.n};
     DtFormulaProblem problem;
     double value;

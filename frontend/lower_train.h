@@ -2,6 +2,7 @@
 /* What the files of the lowering share about train blocks. Private to frontend/.
  *
  *   lower_scalars.c    numbers that are known when a step begins: schedules
+ *   lower_ramp.c       steps with a part of the batch
  *   lower_shown.c      losses and metrics as expressions of sums
  *   lower_groups.c     parameters by path: which are frozen, which have what optimizer
  *   lower_adapt.c      `adapt` lines: layers that wrap instances by path
@@ -39,6 +40,12 @@ DtVal dt_scalars_steps(DtLower *l);
 void dt_scalars_keep_settings(DtLower *l, const char *key, const DtDef *def, DtBound *bound);
 /* Evaluates an `if` whose condition depends on the step. */
 DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
+
+/* ---- lower_ramp.c ---- */
+
+/* For a block with a ramp: makes numbers of the losses' entries that follow the batch follow the
+ * samples of the step. twice: the program with twice the batch. Reports what cannot. */
+void dt_ramp_make(DtLower *l, DtTrainConfig *train, const DtModule *twice);
 
 /* ---- lower_shown.c ---- */
 

@@ -43,6 +43,12 @@ const DtObjective *dt_train_objective(const DtTrainConfig *train, const char *pa
     return &train->objectives.at[0];
 }
 
+int64_t dt_train_batch(const DtTrainConfig *train)
+{
+    const DtType *first = train->readers.n ? train->readers.at[0].types[0] : NULL;
+    return first && first->rank ? first->axes[0].extent : 0;
+}
+
 int64_t dt_train_steps(const DtTrainConfig *train)
 {
     return train->epochs > 0 ? DT_STEPS_ASSUMED : train->steps;

@@ -183,6 +183,12 @@ typedef struct DtShownValue {
     const char *name, *entry, *formula;
 } DtShownValue;
 
+/* `ramp = batch(..)`: a step takes `from` samples, and `by` more after each equal share of the
+ * first `over` samples, until it takes the batch. by 0: every step takes the batch. */
+typedef struct DtRampConfig { int64_t from, by, over; DtSpan span; } DtRampConfig;
+/* the scalar of the step that has its number of samples */
+#define DT_ROWS_INPUT "@rows"
+
 enum { DT_MAX_OBJECTIVES = 8, DT_MAX_METRICS = 16 };
 
 typedef struct DtTrainConfig {
@@ -195,6 +201,7 @@ typedef struct DtTrainConfig {
     DT_VEC(DtStepSetting) settings;
     DtPrecision precision;
     int64_t steps;
+    DtRampConfig ramp;
     double epochs; /* > 0: takes the place of steps, which is 0: so often the data are read */
     uint64_t seed;
     /* names of values shown with the loss */
@@ -232,6 +239,8 @@ typedef struct DtTrainConfig {
  * data tell then. */
 enum { DT_STEPS_ASSUMED = 1000 };
 int64_t dt_train_steps(const DtTrainConfig *train);
+/* The samples of the batch; 0: the block reads no data, or their types are not known yet. */
+int64_t dt_train_batch(const DtTrainConfig *train);
 /* The objective that trains the parameter of this path; the first one if no rule updates it. */
 const DtObjective *dt_train_objective(const DtTrainConfig *train, const char *path);
 /* The first objective that is part of every step: metrics are computed with it. */

@@ -202,14 +202,14 @@ static const DtType **type_func(Samples *s, const DtFunc *func, const DtType *co
     return types;
 }
 
-/* Returns the axis that counts the samples of all inputs, which is their first axis; NULL if they
- * differ. */
+/* Returns the axis that counts the samples of all inputs of data, which is their first axis; NULL
+ * if they differ. */
 static const DtAxis *sample_axis(const DtFunc *entry)
 {
     const DtAxis *axis = NULL;
     for (uint32_t i = 0; i < entry->ops.n; i++) {
         const DtOp *op = entry->ops.at[i];
-        if (op->kind != DT_OP_INPUT)
+        if (op->kind != DT_OP_INPUT || op->text[0] == '@') /* a scalar of the step */
             continue;
         const DtType *type = op->out[0]->type;
         if (type->rank == 0 || (axis && !dt_type_same_axis(axis, &type->axes[0])))

@@ -26,6 +26,25 @@ static bool mask_in_mesh(const DtPlan *plan, uint32_t mask)
     return plan->n_mesh >= 32 || mask >> plan->n_mesh == 0;
 }
 
+/* A step of a ramp runs some of the micro-batches, each whole. */
+static bool check_ramp(Check *check, const DtPlanMeta *meta)
+{
+    const int64_t each = meta->batch / meta->n_micro;
+    if (meta->ramp_by == 0)
+        return meta->ramp_from == 0 && meta->ramp_over == 0
+                   ? true
+                   : dt_check_fail(check, "META", 0, "half a ramp");
+    if (meta->pipeline || meta->ramp_from < 1 || meta->ramp_by < 1 || meta->ramp_over < 1 ||
+        meta->ramp_from > meta->batch || meta->batch % meta->n_micro != 0 || each < 1 ||
+        meta->ramp_from % each != 0 || meta->ramp_by % each != 0 ||
+        (meta->batch - meta->ramp_from) % meta->ramp_by != 0)
+        return dt_check_fail(
+            check, "META", 0, "a ramp from %lld by %lld to %lld samples, in %u micro-batches%s",
+            (long long)meta->ramp_from, (long long)meta->ramp_by, (long long)meta->batch,
+            meta->n_micro, meta->pipeline ? " of a pipeline" : "");
+    return true;
+}
+
 static bool check_meta(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -61,9 +80,12 @@ static bool check_meta(Check *check)
         return dt_check_fail(check, "META", 0, "tf32 is %u", meta->tf32);
     if (meta->n_micro == 0)
         return dt_check_fail(check, "META", 0, "no micro-batch");
-    const int64_t sizes[] = {meta->steps,      meta->batch,      meta->tokens,     meta->parameters,
-                             meta->eval_every, meta->eval_steps, meta->save_every, meta->save_keep,
-                             meta->eval_patience};
+    if (!check_ramp(check, meta))
+        return false;
+    const int64_t sizes[] = {meta->steps,      meta->batch,      meta->tokens,
+                             meta->parameters, meta->eval_every, meta->eval_steps,
+                             meta->save_every, meta->save_keep,  meta->eval_patience,
+                             meta->ramp_from,  meta->ramp_by,    meta->ramp_over};
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         if (sizes[i] < 0 || sizes[i] > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "META", 0, "%lld is not a count", (long long)sizes[i]);
@@ -586,8 +608,12 @@ static bool check_scalars(Check *check)
         settings[i] = (DtFormulaSetting){dt_plan_str(plan, plan->settings[i].name),
                                          plan->settings[i].value};
     }
-    const DtFormulaStep step = {.updates = 1, .loss_scale = 1, .steps = DT_PLAN_STEPS_ASSUMED,
-                                .settings = settings, .n_settings = plan->n_settings};
+    const DtFormulaStep step = {.updates = 1,
+                                .loss_scale = 1,
+                                .steps = DT_PLAN_STEPS_ASSUMED,
+                                .rows = (double)plan->meta->batch,
+                                .settings = settings,
+                                .n_settings = plan->n_settings};
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &plan->scalars[i];
         if (!check_formula(check, i, &step))

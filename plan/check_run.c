@@ -159,6 +159,16 @@ static bool end_loop(Check *check, uint32_t index, const DtPlanSchedule *item, N
     return true;
 }
 
+/* Whether the items belong to a step of a ramp, which runs the last micro-batches only. */
+static bool is_ramped(const DtPlan *plan, uint32_t entry)
+{
+    const char *name = dt_plan_str(plan, plan->entries[entry].name);
+    bool is_step = false;
+    for (uint32_t i = 0; i < plan->n_objectives; i++)
+        is_step |= strcmp(dt_plan_str(plan, plan->objectives[i].step), name) == 0;
+    return plan->meta->ramp_by > 0 && is_step;
+}
+
 static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest)
 {
     if ((nest->called && item->reg != DT_PLAN_REG_RINGBUF) || item->reg >= DT_PLAN_REGS ||
@@ -170,6 +180,8 @@ static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *ite
         (item->reg == DT_PLAN_REG_RINGBUF && item->count == 0))
         return dt_check_fail(check, "SCHD", index, "%lld + %lld of a register, modulo %lld",
                              (long long)item->first, (long long)item->step, (long long)item->count);
+    if (item->step != 0 && item->body == 0 && is_ramped(check->plan, nest->entry))
+        return dt_check_fail(check, "SCHD", index, "counts the micro-batches of a ramp");
     if ((item->step != 0 && nest->unset >> item->body & 1) ||
         (item->plus != 0 && nest->unset >> item->plus & 1))
         return dt_check_fail(check, "SCHD", index, "register %u or %u has no value", item->body,
@@ -279,6 +291,10 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
         return (plan->meta->pipeline && item->reg == 0) ||
                dt_check_fail(check, "SCHD", index, "what it guards never runs");
     }
+    if (item->reg == 0 && part.lo != (int64_t)plan->meta->n_micro - 1 &&
+        is_ramped(plan, nest->entry))
+        return dt_check_fail(check, "SCHD", index,
+                             "a step of a ramp may leave out the micro-batches that it guards");
     nest->n_when++;
     if (!check_items(check, index + 1, index + 1 + item->body, nest, stage))
         return false;

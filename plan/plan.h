@@ -30,7 +30,7 @@
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* the most bytes of all arenas of a rank; also the
                                               * most elements, and the largest extent */
 
-enum { DT_PLAN_VERSION = 30, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
+enum { DT_PLAN_VERSION = 31, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
        DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4,
        DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128, DT_PLAN_MAX_OBJECTIVES = 8,
@@ -97,6 +97,10 @@ typedef struct DtPlanMeta {
     double epochs;
     int64_t eval_patience;    /* evaluations without a lower loss that end the run; 0: none do */
     int64_t keep_best;        /* 1: the checkpoint with the lowest held-out loss is kept */
+    /* A step takes ramp_from samples, and ramp_by more after each equal share of the first
+     * ramp_over samples, until it takes `batch`. It runs the last of its micro-batches. 0: all take
+     * `batch` */
+    int64_t ramp_from, ramp_by, ramp_over;
 } DtPlanMeta;
 
 /* SETT: numbers in formulas of scalars that a run may change: "lr.base". is_whole: only whole

@@ -116,6 +116,10 @@ static bool show_reader(DtRank *rank, DtProgress *progress, uint32_t reader)
         }
         add_grouped(&text, batch);
         dt_text_printf(&text, " sample%s a step", batch == 1 ? "" : "s");
+        if (rank->ramp.by > 0)
+            dt_text_printf(
+                &text, " (from %lld on, %lld more each time, over the first %lld samples)",
+                (long long)rank->ramp.from, (long long)rank->ramp.by, (long long)rank->ramp.over);
     }
     show(progress, rank->plan->readers[reader].is_eval ? "held out" : "data", &text);
     return true;
@@ -155,8 +159,10 @@ void dt_banner_step(DtRunTotals *totals, const DtStepReport *report)
     totals->steps++;
     totals->seconds += report->seconds;
     totals->goodput = report->goodput;
+    totals->rows += report->rows;
     if (totals->steps > 2) {
         totals->timed++;
+        totals->timed_rows += report->rows;
         totals->timed_seconds += report->seconds;
     }
     for (uint32_t i = 0; i < report->n_losses; i++) {
@@ -171,7 +177,8 @@ void dt_banner_step(DtRunTotals *totals, const DtStepReport *report)
 static void show_rate(const DtProgress *progress, const DtRunTotals *totals, DtText *ret_text)
 {
     const bool all = totals->timed == 0;
-    const double steps = (double)(all ? totals->steps : totals->timed);
+    const double rows = (double)(all ? totals->rows : totals->timed_rows);
+    const double steps = progress->batch > 0 ? rows / (double)progress->batch : 0;
     const double seconds = all ? totals->seconds : totals->timed_seconds;
     char buffer[32];
     dt_text_printf(ret_text, "%lld step%s in %s", (long long)totals->steps,

@@ -12,8 +12,10 @@ typedef struct DtRunTotals {
     int64_t steps;  /* finished in this run */
     double seconds; /* seconds that these steps took */
     double goodput; /* after the last of them */
+    int64_t rows;   /* samples that these steps took */
     int64_t timed;  /* steps in timed_seconds: all but the first two, in which libraries start */
     double timed_seconds;
+    int64_t timed_rows;
     /* By number of the loss in the plan. A loss that is taken in every n-th step only has fewer
      * values than there are steps. */
     struct DtLossTotals {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers: rows of a batch from files or random numbers. The sample of row b of step t depends only
  * on t * batch + b, so every layout and size of micro-batches trains on the same rows. A resumed
- * run with another batch size adds its origin, so that it begins with the next unread sample.
+ * run with another batch size begins with the next unread sample (ramp.c).
  *
  * A stream of T tokens is cut into windows of `row` tokens (next_token: one more, which overlaps
  * with the next window). An epoch has a fixed number of windows, T / row - 1 for next_token: as
@@ -359,7 +359,7 @@ int64_t dt_data_batches(const DtData *data)
 
 int64_t dt_data_samples(const DtData *data) { return data->samples; }
 
-void dt_data_begin(DtData *data, int64_t origin) { data->origin = origin; }
+void dt_data_begin(DtData *data, const DtRamp *ramp) { data->ramp = ramp; }
 
 void dt_data_end(DtData *data, int64_t samples)
 {
@@ -483,13 +483,16 @@ static DtStatus read_row(DtData *data, int64_t sample, int64_t row, char *const 
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs)
 {
     int64_t batch = data->plan->meta->batch, sample;
-    if (step < 0 || first < 0 || __builtin_mul_overflow(step, batch, &sample) ||
-        __builtin_add_overflow(sample, data->origin, &sample) || sample < 0 ||
-        __builtin_add_overflow(sample, first + rows, &sample))
+    if (step < 0 || first < 0 || __builtin_mul_overflow(step, batch, &sample))
+        sample = INT64_MIN;
+    else if (data->ramp)
+        sample = dt_ramp_first(data->ramp, step) - (batch - dt_ramp_rows(data->ramp, step));
+    if (sample < -batch || __builtin_add_overflow(sample, first + rows, &sample))
         return dt_status_fail(DT_EXIT_FAILED,
                               "no sample has a number as large as step %lld of %lld samples",
                               (long long)step, (long long)batch);
-    sample -= rows;
+    /* an input that the program does not use is read as a whole, also rows before the step's */
+    sample = sample < rows ? 0 : sample - rows;
     if (data->images) {
         DtStatus status = dt_dataimages_read(data, sample, rows, inputs);
         return dt_status_ok(&status) ? status : dt_data_located(data, status);

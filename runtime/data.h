@@ -297,7 +297,8 @@ struct DtData {
     int64_t offsets;        /* an epoch begins at a random offset below this */
     int64_t samples; /* samples of an epoch, for all sources of a block; 0: no epochs, since all
                       * sources are synthetic */
-    int64_t origin;  /* for a reader of training data: step t begins at sample origin + t * batch */
+    /* for a reader of training data: the samples of each step; NULL: step t begins at t * batch */
+    const DtRamp *ramp;
     uint64_t key;
 };
 

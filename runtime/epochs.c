@@ -35,16 +35,16 @@ DtStatus dt_epochs_resolve(DtRank *rank)
                               "the plan says %g epochs, and its data have none: all are random "
                               "numbers. --steps N says how many steps",
                               meta->epochs);
-    const double steps = floor((meta->epochs * (double)samples - (double)rank->origin) /
-                               (double)meta->batch);
-    if (!(steps >= 1))
+    const double last = meta->epochs * (double)samples;
+    const int64_t steps = last < 0x1p62 ? dt_ramp_steps(&rank->ramp, (int64_t)last) : INT64_MAX;
+    if (steps < 1)
         return dt_status_fail(DT_EXIT_USAGE,
                               "%g epochs of %lld samples are less than a step, which has %lld: "
                               "compile with a smaller batch, or give --steps N",
-                              meta->epochs, (long long)samples, (long long)meta->batch);
-    if (steps > (double)DT_PLAN_MAX_BYTES)
+                              meta->epochs, (long long)samples, (long long)rank->ramp.from);
+    if (steps > DT_PLAN_MAX_BYTES)
         return dt_status_fail(DT_EXIT_USAGE, "%g epochs of %lld samples are too many steps",
                               meta->epochs, (long long)samples);
-    meta->steps = (int64_t)steps;
+    meta->steps = steps;
     return dt_settings_take_steps(rank->plan, meta->steps, &rank->settings);
 }

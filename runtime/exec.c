@@ -366,8 +366,9 @@ static void set_register(Exec *exec, const DtPlanSchedule *item)
     exec->reg[item->reg] = value;
 }
 
-/* Runs items of the schedule up to the END that closes this level. *ret_after is the index of that
- * item (or `end`). */
+/* Runs items of the schedule up to the END that closes this level. A step of a ramp runs the last
+ * micro-batches only: the last one completes sums, and samples are those of the last rows.
+ * *ret_after is the index of that item (or `end`). */
 static bool run_items(Exec *exec, uint32_t at, uint32_t end, uint32_t *ret_after)
 {
     const DtPlan *plan = exec->rank->plan;
@@ -394,7 +395,8 @@ static bool run_items(Exec *exec, uint32_t at, uint32_t end, uint32_t *ret_after
                 return false;
             continue;
         }
-        for (int64_t i = 0; i < item->count; i++) {
+        const bool is_micro = item->reg == 0 && item->count > 1;
+        for (int64_t i = is_micro ? exec->rank->left_out : 0; i < item->count; i++) {
             exec->reg[item->reg] = item->first + i * item->step;
             if (!run_items(exec, at + 1, end, &after))
                 return false;
@@ -429,8 +431,9 @@ bool dt_exec_has(const DtRank *rank, const char *entry)
 
 static bool run_entry(DtRank *rank, const DtPlanEntry *entry)
 {
-    DtGraphs *graphs =
-        rank->graphs && !rank->examine ? &rank->graphs[entry - rank->plan->entries] : NULL;
+    /* while a ramp lasts, steps have other micro-batches than those of a graph */
+    const bool has_graphs = rank->graphs && !rank->examine && rank->left_out == 0;
+    DtGraphs *graphs = has_graphs ? &rank->graphs[entry - rank->plan->entries] : NULL;
     const DtGraphsWay way = dt_graphs_way(graphs);
     if (way == DT_GRAPHS_REPLAY)
         return replay(rank, graphs);

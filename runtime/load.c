@@ -311,6 +311,11 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     status = dt_load_choose(rank->options, rank->plan, &rank->device_ops, &rank->comm_ops);
     if (dt_status_ok(&status))
         status = dt_settings_apply(rank->options, rank->plan, &rank->meta, &rank->settings);
+    rank->ramp = dt_ramp_open(&rank->meta);
+    if (rank->options->trial) { /* its steps take the batch, as the interpreter's do */
+        rank->ramp.from = rank->ramp.batch;
+        rank->ramp.by = 0;
+    }
     if (dt_status_ok(&status))
         status = dt_load_fits(rank->options, rank->plan);
     rank->memory_bytes = arena_bytes(rank->options, rank->plan, rank->stage);

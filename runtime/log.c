@@ -158,11 +158,16 @@ void dt_log_step(DtLog *log, const DtStepReport *report, const DtPlan *plan)
     if (!several)
         put_norm(object, &report->losses[0]);
     json_object_set_new(object, "seconds", real(report->seconds));
+    if (plan->meta->ramp_by > 0)
+        json_object_set_new(object, "batch", json_integer((json_int_t)report->rows));
     /* number of tokens per second */
     const double steps = report->seconds > 0 ? 1 / report->seconds : 0;
-    json_object_set_new(object, "samples_per_second", real((double)plan->meta->batch * steps));
+    const double samples = (double)report->rows;
+    json_object_set_new(object, "samples_per_second", real(samples * steps));
     if (dt_report_has_tokens(plan))
-        json_object_set_new(object, "tokens_per_second", real((double)plan->meta->tokens * steps));
+        json_object_set_new(
+            object, "tokens_per_second",
+            real((double)plan->meta->tokens / (double)plan->meta->batch * samples * steps));
     put_predicted(object, report, plan);
     json_object_set_new(object, "memory", json_integer((json_int_t)report->memory));
     if (report->scale.is_dynamic) {

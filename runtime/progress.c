@@ -5,6 +5,8 @@
  *
  *     step 120/2000  loss 2.4931  norm 0.81  lr 9.6e-04  51.2 k tokens/s  97.1 MiB  ETA 1 min 32 s
  *
+ * While a ramp lasts (`ramp = batch(..)`), `batch 16` says how many samples the step takes.
+ *
  * Where the input is no tokens (images, rows) it is samples/s. A plan that says what a step takes
  * on its device has that behind the rest:
  *
@@ -30,8 +32,11 @@ void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64
                              .color = terminal && !(no_color && no_color[0]),
                              .first_step = first_step, .last_step = last_step,
                              .items_per_step = dt_report_items(rank->plan),
-                             .item = dt_report_item(rank->plan), .began_ns = dt_now_ns(),
-                             .shown_step = -1, .period_ns = terminal ? 200000000u : 30000000000u};
+                             .batch = rank->ramp.batch,
+                             .item = dt_report_item(rank->plan),
+                             .began_ns = dt_now_ns(),
+                             .shown_step = -1,
+                             .period_ns = terminal ? 200000000u : 30000000000u};
     const DtPlan *plan = rank->plan;
     if (plan->n_predictions == 0)
         return;
@@ -149,7 +154,10 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
     add_values(report, &shown);
     add_predicted(progress, &predicted);
     print_duration(eta, (double)(progress->last_step - report->step) * *mean);
-    print_rate(rate, progress->items_per_step / (*mean > 0 ? *mean : 1));
+    const double part = progress->batch > 0 ? (double)report->rows / (double)progress->batch : 1;
+    if (part < 1) /* of a ramp */
+        dt_text_printf(&shown, "  batch %lld", (long long)report->rows);
+    print_rate(rate, progress->items_per_step * part / (*mean > 0 ? *mean : 1));
     fprintf(progress->out, "%s%sstep %lld/%lld%s  %s  %s %s/s  %s  ETA %s%s%s",
             progress->terminal ? "\r" : "", progress->color ? "\033[1m" : "",
             (long long)report->step, (long long)progress->last_step,

@@ -218,7 +218,8 @@ static bool take_position(DtRank *rank, const DtManifest *manifest)
         return dt_rank_fail(rank, DT_EXIT_FAILED, "%.300s: %lld steps of %lld samples are too many",
                             rank->shared->chosen, (long long)manifest->steps,
                             (long long)rank->meta.batch);
-    rank->origin = manifest->samples - samples;
+    rank->ramp.step = manifest->steps;
+    rank->ramp.samples = manifest->samples;
     rank->saved_facts = DT_NEW_ARRAY(rank->memory, DtDataFact, manifest->n_data + 1);
     rank->n_saved_facts = manifest->n_data;
     for (uint32_t i = 0; i < manifest->n_data; i++) {

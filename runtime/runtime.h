@@ -109,11 +109,11 @@ DtStatus dt_epochs_resolve(struct DtRank *rank);
 bool dt_best_take(struct DtRank *rank, double loss, int64_t steps);
 /* Whether the run ends, since so many evaluations as `patience` says had no lower loss. */
 bool dt_best_is_over(const struct DtRank *rank);
-/* Returns the value of a scalar in step `step`, from 0, whose update is number `updates`, from 1;
- * NaN: its formula has none. */
+/* Returns the value of a scalar in step `step`, from 0, whose update is number `updates`, from 1,
+ * and which takes `rows` samples; NaN: its formula has none. */
 double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
                           const DtRunSettings *settings, int64_t step, int64_t updates,
-                          double loss_scale);
+                          double loss_scale, int64_t rows);
 
 /* preflight.c: checks, before any rank starts, what the user gave: names of devices and
  * communicators, data, folders to read, folders and files to write, prompts. meta: with --steps and
@@ -347,6 +347,24 @@ typedef struct DtFirstBad {
     uint32_t inst; /* the instruction that made it, or gave it to other ranks */
 } DtFirstBad;
 
+/* ---- ramp.c ---- */
+
+/* The samples of each step: the run's step number `step` begins at sample `samples` (not step *
+ * batch after a change of the batch size). by 0: each takes the batch. Otherwise it takes `from`
+ * samples, and `by` more after each equal share of the first `over` samples, until it is the
+ * batch. */
+typedef struct DtRamp {
+    int64_t batch, from, by, over;
+    int64_t step, samples;
+} DtRamp;
+/* That of a run that begins at sample 0. */
+DtRamp dt_ramp_open(const DtPlanMeta *meta);
+/* The first sample of a step, and how many it takes. */
+int64_t dt_ramp_first(const DtRamp *ramp, int64_t step);
+int64_t dt_ramp_rows(const DtRamp *ramp, int64_t step);
+/* The number of the first step that takes a sample from number `samples` on. */
+int64_t dt_ramp_steps(const DtRamp *ramp, int64_t samples);
+
 struct DtRank {
     const DtRunOptions *options;
     const DtPlan *plan;
@@ -390,8 +408,8 @@ struct DtRank {
     struct DtKirImage **images; /* by code unit: kernels that are interpreted; NULL: machine code */
     DtData **readers;   /* by record of plan->readers; opened when first needed */
     int64_t step;       /* step that is running; data and random numbers depend on it */
-    /* Step t begins at sample origin + t * batch; not 0 after a change of the batch size. */
-    int64_t origin;
+    DtRamp ramp; /* which samples a step takes */
+    int64_t left_out; /* micro-batches that the step that runs does not need, its first ones */
     DtDataFact *facts; /* facts of the sources of this run; on the first rank of each machine */
     uint32_t n_facts;
     DtDataFact *saved_facts; /* facts of the sources in the resumed checkpoint */
@@ -530,12 +548,13 @@ bool dt_data_changed(const DtDataFact *before, const DtDataFact *now, DtText *re
  * when they are read. Appends a line for each input whose values are out of range for an axis that
  * they index, and says what happens then. */
 DtStatus dt_data_look(const DtData *data, DtText *ret_notes);
-/* Called before the first read: step t of the run begins at sample origin + t * batch. Without this
- * call, origin is 0. */
-void dt_data_begin(DtData *data, int64_t origin);
+/* Called before the first read: steps take the samples that the ramp says, which stays where it is.
+ * Without this call step t begins at sample t * batch. */
+void dt_data_begin(DtData *data, const DtRamp *ramp);
 /* From now on synthetic data has this many samples. */
 void dt_data_end(DtData *data, int64_t samples);
-/* Rows first .. first + rows - 1 of batch number `step`: sample origin + step * batch + row.
+/* Rows first .. first + rows - 1 of batch number `step`. A step that takes n samples takes the
+ * last n rows of the batch.
  * inputs[i]: rows x row_elements of the input's dtype. eval readers: file order, batches counted
  * from 0. Fails for a value that the program cannot use, and says where it lies. */
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs);
@@ -626,6 +645,7 @@ typedef struct DtProgress {
     int64_t first_step, last_step;
     /* item: "tokens", or "samples" if the input has no token ids */
     double items_per_step; const char *item;
+    int64_t batch; /* samples of a step that takes all of them */
     uint64_t began_ns, shown_ns;
     int64_t shown_step;
     uint64_t period_ns; /* a line is due when this much time has passed since the last one */
@@ -644,6 +664,7 @@ typedef struct DtStepReport {
     DtLossReport losses[DT_PLAN_MAX_OBJECTIVES]; /* by number of the loss in the plan */
     uint32_t n_losses;
     DtShown shown;              /* the losses that the step took, and the metrics */
+    int64_t rows;               /* samples of this step */
     double seconds;             /* of this step */
     /* time of steps that counted so far, by the time since the first attempt began; 0: not known */
     double goodput;

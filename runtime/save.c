@@ -60,7 +60,7 @@ void dt_save_describe(const DtRank *rank, DtArena *memory, const char *folder, i
     ret_save->folder = folder;
     ret_save->is_best = rank->meta.keep_best && rank->best.any && rank->best.steps == steps;
     ret_save->manifest = (DtManifest){.steps = steps,
-                                      .samples = rank->origin + steps * rank->meta.batch,
+                                      .samples = dt_ramp_first(&rank->ramp, steps),
                                       .batch = rank->meta.batch,
                                       .seed = rank->meta.seed,
                                       .draws = rank->meta.draws,

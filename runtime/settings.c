@@ -130,11 +130,15 @@ static bool evaluate(const DtPlan *plan, const DtPlanScalar *scalar, const DtFor
 
 double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
                           const DtRunSettings *settings, int64_t step, int64_t updates,
-                          double loss_scale)
+                          double loss_scale, int64_t rows)
 {
-    const DtFormulaStep at = {.step = (double)step, .updates = (double)updates,
-                              .loss_scale = loss_scale, .steps = (double)settings->steps,
-                              .settings = settings->at, .n_settings = settings->n};
+    const DtFormulaStep at = {.step = (double)step,
+                              .updates = (double)updates,
+                              .loss_scale = loss_scale,
+                              .steps = (double)settings->steps,
+                              .rows = (double)rows,
+                              .settings = settings->at,
+                              .n_settings = settings->n};
     DtFormulaProblem problem;
     double value;
     return evaluate(plan, scalar, &at, &value, &problem) ? value : NAN;
@@ -143,8 +147,12 @@ double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
 DtStatus dt_settings_take_steps(const DtPlan *plan, int64_t steps, DtRunSettings *settings)
 {
     settings->steps = steps;
-    const DtFormulaStep first = {.updates = 1, .loss_scale = 1, .steps = (double)steps,
-                                 .settings = settings->at, .n_settings = settings->n};
+    const DtFormulaStep first = {.updates = 1,
+                                 .loss_scale = 1,
+                                 .steps = (double)steps,
+                                 .rows = (double)plan->meta->batch,
+                                 .settings = settings->at,
+                                 .n_settings = settings->n};
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         DtFormulaProblem problem;
         const char *name = dt_plan_str(plan, plan->scalars[i].name);

@@ -61,7 +61,8 @@ static double write_scalars(DtRun *run, uint32_t objective)
         const DtPlanScalar *scalar = &plan->scalars[i];
         const char *name = dt_plan_str(plan, scalar->name);
         double value = dt_settings_scalar(plan, scalar, &rank->settings, rank->step,
-                                          rank->updates[objective] + 1, rank->scale.factor);
+                                          rank->updates[objective] + 1, rank->scale.factor,
+                                          dt_ramp_rows(&rank->ramp, rank->step));
         if (run->trial)
             value = dt_trial_scalar(run->trial, name, value);
         if (strcmp(name, rate) == 0)
@@ -194,6 +195,13 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
 
 /* ---- a step ---- */
 
+/* Looks for inputs of the step's samples that do not count. */
+static void look_for_idle(DtRank *rank, DtText *ret_why)
+{
+    const int64_t batch = rank->ramp.batch, rows = dt_ramp_rows(&rank->ramp, rank->step);
+    dt_idle_inputs(rank, false, (rank->step + 1) * batch - rows, rows, ret_why);
+}
+
 /* Returns the name of a quantity for messages: "loss", "gradient norm"; with several losses "loss
  * `critic`". */
 static const char *called(const DtRun *run, uint32_t objective, const char *what, char buffer[160])
@@ -238,8 +246,7 @@ static bool end_before_update(DtRun *run, uint32_t objective, bool began, const 
                  run->saved == rank->step ? " and leads there: go on from an older one" : "");
     DtText why = {0}; /* the quotient is 0 / 0 if no sample counts */
     if (isnan(value))
-        dt_idle_inputs(rank, false, rank->step * rank->plan->meta->batch, rank->plan->meta->batch,
-                       &why);
+        look_for_idle(rank, &why);
     if (origin < rank->n_ranks && atomic_load(&rank->slot->first_bad_ns))
         snprintf(from, sizeof from, "; rank %u makes the first such value", origin);
     dt_rank_fail(rank, DT_EXIT_FAILED,
@@ -263,7 +270,11 @@ bool dt_train_turn(DtRun *run, uint32_t objective, DtTurn *ret_turn)
     const DtPlanMetric *loss = run->loss[objective], *norm = run->grad_norm[objective];
     *ret_turn = (DtTurn){.grad_norm = -1};
     rank->first_bad = (DtFirstBad){0};
-    if (!dt_exec_entry(rank, dt_plan_str(rank->plan, o->step)))
+    const int64_t each = rank->ramp.batch / rank->plan->meta->n_micro;
+    rank->left_out = (rank->ramp.batch - dt_ramp_rows(&rank->ramp, rank->step)) / (each ? each : 1);
+    const bool stepped = dt_exec_entry(rank, dt_plan_str(rank->plan, o->step));
+    rank->left_out = 0;
+    if (!stepped)
         return false;
     if (!run->trial && !rank->examine)
         dt_reading_ahead(rank, rank->step + o->every);
@@ -303,7 +314,9 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     DtRank *rank = &run->rank;
     uint64_t began = dt_now_ns();
     bool taken[DT_PLAN_MAX_OBJECTIVES] = {false}, skipped = false, any = false;
-    *ret_report = (DtStepReport){.step = rank->step + 1, .n_losses = rank->plan->n_objectives};
+    *ret_report = (DtStepReport){.step = rank->step + 1,
+                                 .n_losses = rank->plan->n_objectives,
+                                 .rows = dt_ramp_rows(&rank->ramp, rank->step)};
     dt_traffic_begin(&run->traffic, rank);
     for (uint32_t i = 0; i < ret_report->n_losses; i++) {
         taken[i] = (run->trial && !dt_trial_takes_turns(run->trial)) ||
@@ -509,7 +522,7 @@ static void begin_readers(DtRank *rank)
 {
     for (uint32_t i = 0; i < rank->plan->n_readers; i++)
         if (rank->readers[i] && !rank->plan->readers[i].is_eval)
-            dt_data_begin(rank->readers[i], rank->origin);
+            dt_data_begin(rank->readers[i], &rank->ramp);
 }
 
 /* Opens the readers that the entries to be run will use, so that a missing file is an error before
@@ -630,7 +643,7 @@ static bool resume(DtRun *run)
 {
     DtRank *rank = &run->rank;
     memset(rank->updates, 0, sizeof rank->updates);
-    rank->origin = run->first_step = 0;
+    rank->ramp.step = rank->ramp.samples = run->first_step = 0;
     if (!dt_trial_begin(run->trial) || !load_parameters(run))
         return false;
     begin_readers(rank);

@@ -5,6 +5,8 @@
 
 #include "base/intern.h"
 
+#include <math.h>
+
 static const char rounded_kind[] = "rounded", crossed_kind[] = "summed over ranks";
 
 static bool is(const CertNode *node, const char *kind) { return dt_cert_is(node->kind, kind); }
@@ -398,17 +400,20 @@ CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape
 
 /* ---- ops ---- */
 
-/* For reduce[@m](where(iota[@m] == 0, x, 0)), which keeps x on the first rank alone: returns x in
- * the sum's dtype; otherwise NULL. */
-static CertNode *kept_on_first(CertState *state, const CertOp *op, const CertNode *where)
+/* For reduce[@m](where(iota[@m] == k, x, 0)), which keeps x on one rank alone: returns x in the
+ * sum's dtype; otherwise NULL. */
+static CertNode *kept_on_one(CertState *state, const CertOp *op, const CertNode *where)
 {
     if (!dt_cert_is(op->kind, "reduce") || op->n_axes != 1 || op->axes[0][0] != '@' ||
         !is(where, "where"))
         return NULL;
     const CertNode *first = is(where->in[0], "eq") ? where->in[0] : NULL;
     const CertShape *iota = first && is(first->in[0], "iota") ? first->in[0]->shape : NULL;
+    double kept;
     if (!iota || !dt_cert_is(op->reduce, "sum") || !dt_certstep_is_zero(where->in[2]) ||
-        !dt_certstep_is_zero(first->in[1]) || iota->rank != 1 || iota->axes[0] != op->axes[0])
+        iota->rank != 1 || iota->axes[0] != op->axes[0] ||
+        !dt_certnode_number(first->in[1], &kept) || kept != floor(kept) || kept < 0 ||
+        kept >= (double)iota->extents[0])
         return NULL;
     for (uint32_t i = 0; i < where->in[1]->shape->rank; i++)
         if (where->in[1]->shape->axes[i] == op->axes[0])
@@ -494,7 +499,7 @@ static CertNode *identity(CertState *state, const CertOp *op, const CertValue *i
         return dt_certstep_moved(state, op, in[0].node, in[0].total);
     if (op->rule->moves || buckets || !op->n_in)
         return NULL;
-    CertNode *same = kept_on_first(state, op, in[0].node);
+    CertNode *same = kept_on_one(state, op, in[0].node);
     return same ? same : dt_certpad_identity(op, in);
 }
 

@@ -110,6 +110,7 @@ double dt_judge_scalar_when(const DtTrainConfig *train, const char *name, const 
                         .updates = when->updates,
                         .loss_scale = when->loss_scale,
                         .steps = (double)dt_train_steps(train),
+                        .rows = (double)dt_train_batch(train),
                         .settings = settings};
     DtFormulaProblem problem;
     double value;

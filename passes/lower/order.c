@@ -26,8 +26,8 @@
  *
  * If one chain contains all loops of an entry, the ring buffer passes to the next micro-batch: it
  * is a store, only the first micro-batch does the first gathers, and the last loop gathers for the
- * first one, except in the last micro-batch. In a pipeline the entries of pieces pass it on
- * (order_pieces.c). It never survives the update.
+ * first one, except in the last micro-batch. (Not if the batch has a ramp.) In a pipeline the
+ * entries of pieces pass it on (order_pieces.c). It never survives the update.
  *
  * Then exchanges are started and done (order_start.c), and so are messages between stages of a
  * pipeline (order_messages.c).
@@ -93,7 +93,9 @@ static void write_entry(DtModule *module, DtEntryPoint *entry, int64_t n_micro)
     DT_PUSH(module->arena, entry->results, ((DtEntryResult){.store = store}));
 }
 
-static void write_gathers(DtModule *module)
+/* ramps: a step may run some of the micro-batches only, so none begins with what another one has
+ * gathered. */
+static void write_gathers(DtModule *module, bool ramps)
 {
     const bool times = module->mesh.n && module->mesh.axes[0].is_time;
     const uint32_t n = module->funcs.n;
@@ -102,7 +104,7 @@ static void write_gathers(DtModule *module)
         dt_order_pieces(module, done);
     for (uint32_t i = 0; i < module->entries.n && !module->pipeline; i++) {
         DtEntryPoint *entry = &module->entries.at[i];
-        if (entry->kind == DT_ENTRY_GRAD || entry->kind == DT_ENTRY_EVAL)
+        if ((entry->kind == DT_ENTRY_GRAD && !ramps) || entry->kind == DT_ENTRY_EVAL)
             write_entry(module, entry, times ? module->mesh.axes[0].size : 1);
     }
     for (uint32_t i = 0; i < n; i++)
@@ -110,22 +112,22 @@ static void write_gathers(DtModule *module)
     dt_inline_drop(module);
 }
 
-static void order_exchanges(DtModule *module)
+static void order_exchanges(DtModule *module, bool ramps)
 {
     for (uint32_t i = 0; i < module->funcs.n; i++)
         if (module->funcs.at[i]->kind != DT_FUNC_KERNEL)
             dt_order_finals(module->funcs.at[i]);
     if (has_any(module, dt_order_is_ahead))
-        write_gathers(module);
+        write_gathers(module, ramps);
     dt_order_starts(module);
 }
 
 bool dt_pass_order(DtModule *module, const DtPassContext *context)
 {
-    (void)context;
+    const bool ramps = context && context->train && context->train->ramp.by > 0;
     const bool exchanges = has_any(module, is_ordered) || dt_order_has_late(module);
     if (exchanges)
-        order_exchanges(module);
+        order_exchanges(module, ramps);
     dt_order_messages(module);
     return exchanges || module->pipeline;
 }

@@ -90,6 +90,7 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits)
 {
     DtBuilder *b = &s->b;
     const DtDtype dtype = x->type->dtype;
+    const DtTrainConfig *train = s->p->context->train;
     for (uint32_t m = 0; m < s->p->module->mesh.n; m++) {
         if (!(bits >> m & 1))
             continue;
@@ -98,8 +99,11 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits)
                        .extent = mesh->size,
                        .n_split = 1,
                        .split = {(uint8_t)m}};
+        /* of micro-batches the last one, if steps may leave out earlier ones */
+        const bool ramps = mesh->is_time && train && train->ramp.by > 0;
+        const double kept = ramps ? (double)mesh->size - 1 : 0;
         DtValue *rank = dt_graph_iota(b, axis);
-        DtValue *first = dt_graph_binary(b, DT_OP_EQ, rank, dt_graph_constant(b, DT_I32, 0));
+        DtValue *first = dt_graph_binary(b, DT_OP_EQ, rank, dt_graph_constant(b, DT_I32, kept));
         x = dt_graph_where(b, first, x, dt_graph_constant(b, dtype, 0));
         x = dt_graph_reduce(b, DT_REDUCE_SUM, x, 1,
                             &axis.name); /* of one element on each rank, so it is exact */

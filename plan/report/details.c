@@ -49,9 +49,12 @@ static void print_head(const DtPlan *plan, DtText *text)
     for (uint32_t i = 0; i < plan->n_mesh; i++)
         dt_text_printf(text, "%s%s = %u", i ? ", " : " (", dt_plan_str(plan, plan->mesh[i].name),
                        plan->mesh[i].size);
-    dt_text_printf(text, "%s, batch of %lld in %u micro-batch%s, %lld parameters\n",
-                   plan->n_mesh ? ")" : "", (long long)meta->batch, meta->n_micro,
-                   meta->n_micro == 1 ? "" : "es", (long long)meta->parameters);
+    dt_text_printf(text, "%s, batch of %lld in %u micro-batch%s", plan->n_mesh ? ")" : "",
+                   (long long)meta->batch, meta->n_micro, meta->n_micro == 1 ? "" : "es");
+    if (meta->ramp_by > 0)
+        dt_text_printf(text, ", from %lld on over %lld samples", (long long)meta->ramp_from,
+                       (long long)meta->ramp_over);
+    dt_text_printf(text, ", %lld parameters\n", (long long)meta->parameters);
 }
 
 static void print_stage_memory(const DtPlan *plan, uint32_t stage, DtText *text)

@@ -166,6 +166,11 @@ static json_t *json_of(const DtSummary *s)
                   (json_int_t)meta->parameters, "flops", meta->flops, "mesh", mesh);
     json_object_update(root, layout);
     json_decref(layout);
+    if (meta->ramp_by > 0)
+        json_object_set_new(root, "ramp",
+                            json_pack("{s:I, s:I, s:I}", "from", (json_int_t)meta->ramp_from, "by",
+                                      (json_int_t)meta->ramp_by, "over",
+                                      (json_int_t)meta->ramp_over));
     json_object_set_new(root, "stack_left_out", json_left_out(s));
     json_object_set_new(root, "nodes", json_nodes(s));
     json_object_set_new(root, "memory", json_memory(s));

@@ -39,7 +39,7 @@ static int64_t nodes_used(const DtSummary *s)
 static void print_head(const DtSummary *s, DtText *text)
 {
     const DtPlan *plan = s->plan;
-    char a[32], b[32];
+    char a[32], b[32], c[32];
     dt_text_printf(text, "%s for ", dt_plan_str(plan, plan->meta->source));
     if (s->has_time)
         dt_text_add(text, s->devices);
@@ -55,8 +55,16 @@ static void print_head(const DtSummary *s, DtText *text)
                    dt_people_count(b, (double)plan->meta->batch));
     if (dt_report_has_tokens(plan))
         dt_text_printf(text, "%s tokens, ", dt_people_count(a, (double)plan->meta->tokens));
-    dt_text_printf(text, "in %u micro-batch%s\n\n", plan->meta->n_micro,
+    dt_text_printf(text, "in %u micro-batch%s\n", plan->meta->n_micro,
                    plan->meta->n_micro == 1 ? "" : "es");
+    if (plan->meta->ramp_by > 0)
+        dt_text_printf(text,
+                       "(a ramp: the first step is %s samples, and %s more each time, over the "
+                       "first %s)\n",
+                       dt_people_count(a, (double)plan->meta->ramp_from),
+                       dt_people_count(b, (double)plan->meta->ramp_by),
+                       dt_people_count(c, (double)plan->meta->ramp_over));
+    dt_text_add(text, "\n");
 }
 
 static void print_fits(const DtSummary *s, DtText *text)

@@ -27,10 +27,10 @@ bool __real_dt_scale_step(DtScale *scale, double grad_norm);
 bool __wrap_dt_scale_step(DtScale *scale, double grad_norm);
 double __real_dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
                                  const DtRunSettings *settings, int64_t step, int64_t updates,
-                                 double loss_scale);
+                                 double loss_scale, int64_t rows);
 double __wrap_dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
                                  const DtRunSettings *settings, int64_t step, int64_t updates,
-                                 double loss_scale);
+                                 double loss_scale, int64_t rows);
 
 DtStatus __real_dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers);
 DtStatus __wrap_dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers);
@@ -101,8 +101,8 @@ bool __wrap_dt_scale_step(DtScale *scale, double grad_norm)
 
 double __wrap_dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
                                  const DtRunSettings *settings, int64_t step, int64_t updates,
-                                 double loss_scale)
+                                 double loss_scale, int64_t rows)
 {
     return __real_dt_settings_scalar(plan, scalar, settings, step + is_fault_in("rate"), updates,
-                                     loss_scale);
+                                     loss_scale, rows);
 }

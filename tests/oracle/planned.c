@@ -66,10 +66,10 @@ DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, boo
     return DT_OK;
 }
 
-void dt_data_begin(DtData *data, int64_t origin)
+void dt_data_begin(DtData *data, const DtRamp *ramp)
 {
     (void)data;
-    (void)origin;
+    (void)ramp;
 }
 
 DtStatus dt_data_fact(DtArena *memory, const DtData *data, DtDataFact *ret_fact)

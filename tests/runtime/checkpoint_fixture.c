@@ -71,6 +71,7 @@ void fixture_open(void)
     f.arenas[0] = dt_device_at(f.memory[0]), f.arenas[1] = dt_device_at(f.memory[1]);
     f.rank = (DtRank){.plan = &f.plan,
                       .meta = f.meta,
+                      .ramp = dt_ramp_open(&f.meta),
                       .n_ranks = 1,
                       .arenas = f.arenas,
                       .device_ops = &dt_device_cpu,

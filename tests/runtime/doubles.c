@@ -59,10 +59,10 @@ void dt_data_end(DtData *data, int64_t samples)
     (void)samples;
 }
 
-void dt_data_begin(DtData *data, int64_t origin)
+void dt_data_begin(DtData *data, const DtRamp *ramp)
 {
     (void)data;
-    (void)origin;
+    (void)ramp;
 }
 
 DtStatus dt_data_fact(DtArena *memory, const DtData *data, DtDataFact *ret_fact)

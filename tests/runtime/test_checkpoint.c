@@ -151,15 +151,17 @@ Test(checkpoint, manifest_counts_samples_and_knows_its_data)
     int64_t steps;
     save(4); /* a batch of 6 samples */
     f.rank.meta.batch = 2;
+    f.rank.ramp = dt_ramp_open(&f.rank.meta);
     cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
-    cr_assert_eq(f.rank.origin + steps * 2, 24);
+    cr_assert_eq(dt_ramp_first(&f.rank.ramp, steps), 24);
     cr_assert_eq(f.rank.n_saved_facts, 0); /* no facts, as in checkpoints of older versions */
     f.rank.facts = facts;
     f.rank.n_facts = 2;
     save(7); /* three more steps with 2 samples each */
     f.rank.meta.batch = 6;
+    f.rank.ramp = dt_ramp_open(&f.rank.meta);
     cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
-    cr_assert_eq(f.rank.origin + steps * 6, 30);
+    cr_assert_eq(dt_ramp_first(&f.rank.ramp, steps), 30);
     cr_assert_eq(f.rank.n_saved_facts, 2);
     DtText change = {0};
     for (int i = 0; i < 2; i++) {

@@ -262,3 +262,14 @@ train {
 }
 parallel two on laptop { mesh pipe = 2; pipeline h on pipe; micro batch = 4 }
 cluster laptop { gpus = 2; gpu = "cpu" }
+# ---- ramp
+include "mini/model.dsl"
+include "std.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = mean[batch, seq](xent[vocab](tiny(tokens), labels))
+  optimizer = adamw(lr = 0.1)
+  ramp = batch(from = 2, by = 2, over = 100)
+  steps = 10
+}
+parallel p on pair { mesh pipe = 2; pipeline h on pipe; micro batch = 4 }

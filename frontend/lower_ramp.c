@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps with a part of the batch (`ramp`). Such a step runs fewer micro-batches, so a sum over the
+ * batch has fewer terms. What the program divides by, `size[batch]`, must then be the samples of
+ * the step:
+ *
+ *   loss   %n = const 2048; %loss = div(%sum, %n)        batch 64, seq 32
+ *     =>   %n = mul(input @rows, const 32); ...          @rows: a scalar of the step
+ *
+ * Which constants follow the batch, and how, is seen by lowering the program a second time, with
+ * twice the batch: those that double are multiplied by the samples of the step, those that halve
+ * are divided by them. Functions without parameters in which they stand (`mean`) are written out in
+ * the entry. Everything else that follows the batch is refused: other axes, constants in layers and
+ * loops, constants that follow it in another way. Evaluation takes whole batches and stays as it
+ * is. */
+#include "frontend/lower_train.h"
+
+#include "base/intern.h"
+
+#include <string.h>
+
+typedef enum Follows { FOLLOWS = 1, INVERSELY } Follows;
+
+typedef struct Ramp {
+    DtLower *l;
+    const DtTrainConfig *train;
+    const char *axis; /* of samples */
+    int64_t batch;
+    DtMap constants; /* ops that follow the batch -> a Follows */
+    DtMap functions; /* that were compared -> whether such an op is in them, or in what they call */
+    DtBuilder b;
+    DtValue *rows; /* the samples of the step */
+    bool fails;
+} Ramp;
+
+/* what the maps below hold; nothing writes there */
+static Follows kinds[] = {0, FOLLOWS, INVERSELY};
+static bool truths[] = {false, true};
+
+static void refuse(Ramp *r, DtSpan span, const char *what)
+{
+    if (r->fails)
+        return;
+    r->fails = true;
+    DtDiag *d = dt_diag_report(r->l->diags, E0485, span, "%s", what);
+    dt_diag_label(d, r->train->ramp.span, "steps take a part of `%s` here", r->axis);
+}
+
+/* ---- what follows the batch ---- */
+
+static bool compare(Ramp *r, const DtFunc *a, const DtFunc *b);
+
+static void compare_types(Ramp *r, const DtOp *op, const DtType *a, const DtType *b)
+{
+    bool same = a->rank == b->rank && a->dtype == b->dtype;
+    for (uint32_t i = 0; same && i < a->rank; i++) {
+        same = a->axes[i].name == b->axes[i].name;
+        if (same && a->axes[i].extent != b->axes[i].extent && a->axes[i].name != r->axis)
+            refuse(r, op->span,
+                   dt_arena_printf(r->l->arena,
+                                   "the extent of `%s` follows `%s`: a step with a part "
+                                   "of the batch would need another one",
+                                   a->axes[i].name, r->axis));
+    }
+    if (!same)
+        refuse(r, op->span,
+               dt_arena_printf(r->l->arena, "which axes this has follows `%s`", r->axis));
+}
+
+/* Notes a constant that follows the batch; true: it does. */
+static bool compare_constants(Ramp *r, const DtOp *a, const DtOp *b)
+{
+    if (a->number == b->number || (a->number != a->number && b->number != b->number))
+        return false;
+    const Follows how = b->number == 2 * a->number   ? FOLLOWS
+                        : a->number == 2 * b->number ? INVERSELY
+                                                     : 0;
+    if (!how || !dt_dtype_is_float(a->out[0]->type->dtype))
+        refuse(r, a->span,
+               dt_arena_printf(
+                   r->l->arena,
+                   "a number follows `%s`, but not as a factor or a divisor: it is %g, and "
+                   "%g with twice the batch",
+                   r->axis, a->number, b->number));
+    else
+        dt_map_add_pointer(&r->constants, a, &kinds[how]);
+    return true;
+}
+
+static bool compare_ops(Ramp *r, const DtOp *a, const DtOp *b)
+{
+    const bool is_const = a->kind == DT_OP_CONST;
+    if (a->kind != b->kind || a->n_in != b->n_in || a->n_out != b->n_out ||
+        (!is_const && a->number != b->number)) {
+        refuse(r, a->span,
+               dt_arena_printf(r->l->arena, "what is computed here follows `%s`", r->axis));
+        return false;
+    }
+    for (uint32_t k = 0; k < a->n_out; k++)
+        compare_types(r, a, a->out[k]->type, b->out[k]->type);
+    if (is_const)
+        return compare_constants(r, a, b);
+    return a->func && b->func && compare(r, a->func, b->func);
+}
+
+/* Whether the function has a constant that follows the batch. */
+static bool compare(Ramp *r, const DtFunc *a, const DtFunc *b)
+{
+    bool any = false;
+    const bool *known = dt_map_find_pointer(&r->functions, a);
+    if (known)
+        return *known;
+    if (a->ops.n != b->ops.n)
+        refuse(r, a->span,
+               dt_arena_printf(r->l->arena, "what is computed here follows `%s`", r->axis));
+    for (uint32_t i = 0; i < a->ops.n && !r->fails; i++)
+        any |= compare_ops(r, a->ops.at[i], b->ops.at[i]);
+    if (!r->fails && a->gradient && b->gradient)
+        any |= compare(r, a->gradient->func, b->gradient->func);
+    if (!r->fails && a->stream && b->stream) {
+        DtFunc *const parts[][2] = {{a->stream->part, b->stream->part},
+                                    {a->stream->merge, b->stream->merge},
+                                    {a->stream->finish, b->stream->finish}};
+        for (size_t i = 0; i < DT_COUNT(parts); i++)
+            if (parts[i][0] && parts[i][1])
+                any |= compare(r, parts[i][0], parts[i][1]);
+    }
+    dt_map_add_pointer(&r->functions, a, &truths[any]);
+    return any;
+}
+
+/* ---- the entry ---- */
+
+/* The number that a constant is in this step. */
+static DtValue *scaled(Ramp *r, const DtOp *op)
+{
+    const Follows *how = dt_map_find_pointer(&r->constants, op);
+    const bool inverse = *how == INVERSELY;
+    const double batch = (double)r->batch;
+    DtValue *number =
+        dt_graph_constant(&r->b, DT_F32, inverse ? op->number * batch : op->number / batch);
+    DtValue *value = inverse ? dt_graph_binary(&r->b, DT_OP_DIV, number, r->rows)
+                             : dt_graph_binary(&r->b, DT_OP_MUL, r->rows, number);
+    return dt_graph_cast(&r->b, value, op->out[0]->type->dtype);
+}
+
+static bool is_plain(const DtFunc *func)
+{
+    bool plain = func->kind == DT_FUNC_FN && !func->params.n && !func->gradient && !func->stream;
+    for (uint32_t i = 0; plain && i < func->ops.n; i++)
+        plain = func->ops.at[i]->kind != DT_OP_LOOP && func->ops.at[i]->kind != DT_OP_RNG;
+    return plain;
+}
+
+static bool is_touched(const Ramp *r, const DtFunc *func)
+{
+    const bool *known = func ? dt_map_find_pointer(&r->functions, func) : NULL;
+    return known && *known;
+}
+
+/* The constant in a function that follows the batch, for a message. */
+static const DtOp *first_in(const Ramp *r, const DtFunc *func)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (dt_map_find_pointer(&r->constants, op))
+            return op;
+        const DtOp *inside = is_touched(r, op->func) ? first_in(r, op->func) : NULL;
+        if (inside)
+            return inside;
+    }
+    return NULL;
+}
+
+/* Writes the ops of a called function into the entry; ret: what stands for its results. */
+static void write_out(Ramp *r, const DtOp *call, DtValue *const *in, DtValue **ret)
+{
+    const DtFunc *func = call->func;
+    if (call->kind != DT_OP_CALL || !is_plain(func)) {
+        const DtOp *op = first_in(r, func);
+        refuse(r, op ? op->span : call->span,
+               dt_arena_printf(r->l->arena, "a number in %s follows `%s`",
+                               call->kind == DT_OP_LOOP ? "a loop" : "a layer", r->axis));
+        memcpy(ret, call->out, call->n_out * sizeof *ret);
+        return;
+    }
+    DtValue **now = DT_NEW_ARRAY(r->l->arena, DtValue *, func->n_values + 1);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        now[func->inputs.at[i]->id] = in[i];
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        DtValue **operands = DT_NEW_ARRAY(r->l->arena, DtValue *, op->n_in + 1);
+        DtValue **made = DT_NEW_ARRAY(r->l->arena, DtValue *, op->n_out + 1);
+        for (uint32_t k = 0; k < op->n_in; k++)
+            operands[k] = now[op->in[k]->id];
+        r->b.span = op->span;
+        r->b.path = call->path;
+        if (dt_map_find_pointer(&r->constants, op))
+            made[0] = scaled(r, op);
+        else if (is_touched(r, op->func))
+            write_out(r, op, operands, made);
+        else
+            memcpy(made, dt_graph_copy(&r->b, op, operands)->out, op->n_out * sizeof *made);
+        for (uint32_t k = 0; k < op->n_out; k++)
+            now[op->out[k]->id] = made[k];
+    }
+    for (uint32_t i = 0; i < call->n_out; i++)
+        ret[i] = now[func->results.at[i]->id];
+}
+
+static void rewrite_op(Ramp *r, DtOp *op, DtValue **now)
+{
+    DtValue **made = DT_NEW_ARRAY(r->l->arena, DtValue *, op->n_out + 1);
+    for (uint32_t k = 0; k < op->n_in; k++)
+        op->in[k] = now[op->in[k]->id];
+    memcpy(made, op->out, op->n_out * sizeof *made);
+    r->b.span = op->span;
+    r->b.path = op->path;
+    if (dt_map_find_pointer(&r->constants, op))
+        made[0] = scaled(r, op);
+    else if (is_touched(r, op->func))
+        write_out(r, op, op->in, made);
+    else
+        DT_PUSH(r->l->arena, r->b.func->ops, op);
+    for (uint32_t k = 0; k < op->n_out; k++) {
+        if (!made[k]->name)
+            made[k]->name = op->out[k]->name;
+        now[op->out[k]->id] = made[k];
+    }
+}
+
+static void rewrite(Ramp *r, DtFunc *func)
+{
+    dt_graph_renumber(func);
+    DtValue **now = DT_NEW_ARRAY(r->l->arena, DtValue *, func->n_values + 1);
+    const uint32_t n = func->ops.n;
+    DtOp **ops = DT_NEW_ARRAY(r->l->arena, DtOp *, n + 1);
+    memcpy(ops, func->ops.at, n * sizeof *ops);
+    for (uint32_t i = 0; i < func->inputs.n; i++)
+        now[func->inputs.at[i]->id] = func->inputs.at[i];
+    func->ops.n = 0;
+    r->b = (DtBuilder){.func = func, .span = r->train->ramp.span};
+    r->rows = dt_graph_source(&r->b, DT_OP_INPUT, dt_type_scalar(DT_F32), DT_ROWS_INPUT, NULL);
+    for (uint32_t i = 0; i < n; i++)
+        rewrite_op(r, ops[i], now);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        func->results.at[i] = now[func->results.at[i]->id];
+    dt_graph_sweep(func);
+    dt_graph_renumber(func);
+}
+
+/* ---- all ---- */
+
+void dt_ramp_make(DtLower *l, DtTrainConfig *train, const DtModule *twice)
+{
+    const DtType *type = train->readers.at[0].types[0];
+    Ramp r = {.l = l,
+              .train = train,
+              .axis = type->axes[0].name,
+              .batch = type->axes[0].extent,
+              .constants.arena = l->arena,
+              .functions.arena = l->arena};
+    bool any = false;
+    for (uint32_t i = 0; i < l->module->entries.n && !r.fails; i++) {
+        const DtEntryPoint *entry = &l->module->entries.at[i];
+        if (entry->kind != DT_ENTRY_LOSS)
+            continue;
+        if (!compare(&r, entry->func, twice->entries.at[i].func) || r.fails)
+            continue;
+        rewrite(&r, entry->func);
+        any = true;
+    }
+    if (any)
+        DT_PUSH(l->arena, train->scalars, ((DtStepScalar){dt_intern(DT_ROWS_INPUT), "rows"}));
+}

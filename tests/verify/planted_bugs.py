@@ -218,6 +218,7 @@ train {
   loss = mean[batch, pix](net(x))
   optimizer = sgd(lr = 0.1)
   steps = 3
+  predict_rows = 2
 }
 """
 CASES = {name: (lambda name=name: mutants.source(*mutants.LAYOUTS[name])) for name in mutants.LAYOUTS}

@@ -90,9 +90,13 @@ static DtTensor *source(void *context, const DtOp *op)
     if (op->kind != DT_OP_PARAM)
         return dt_judge_given(r->j, op);
     const DtStore *store = find(r->j->of->serial, op->store->kind, op->store->path);
-    return !store                ? NULL
-           : r->at[store->index] ? r->at[store->index]
-                                 : (DtTensor *)(uintptr_t)evaluated(r->j, store);
+    if (!store)
+        return NULL;
+    /* it may be stored in a narrower dtype now */
+    DtTensor *made = DT_NEW(r->j->arena, DtTensor);
+    *made = r->at[store->index] ? *r->at[store->index] : *evaluated(r->j, store);
+    made->type = op->out[0]->type;
+    return made;
 }
 
 static bool check_weights(DtJudge *j, DtTensor **ret_at)

@@ -46,12 +46,13 @@ DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options
     DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
     if (!program)
         DT_BUG("a program is accepted once and refused the second time");
+    DtPassContext laid = context_of(program);
     program->parallel = NULL;
     program->module->streamed.n = 0;
     DtPassContext context = context_of(program);
     context.epilogues = epilogues;
-    for (uint32_t i = 0; dt_passes[i].proof == DT_PASS_MEANING; i++)
-        dt_passes[i].run(program->module, &context);
+    for (uint32_t i = 0; dt_passes[i].proof == DT_PASS_MEANING; i++) /* ranks divide samples */
+        dt_passes[i].run(program->module, dt_passes[i].run == dt_pass_rows ? &laid : &context);
     dt_verify_require(program->module, "differentiation");
     return program;
 }

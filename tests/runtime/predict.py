@@ -164,6 +164,10 @@ def predicted(bench, x, group, rows):
     for name in FEWEST:
         code, said = bench.run(bench.dtc, "p.dsl", "--parallel", name, "--set", "train.predict_rows=%d" % rows, "-o", name)
         bench.check("dtc", code == 0, said)
+        if rows == 1:
+            code, said = bench.run(bench.dtc, "p.dsl", "--parallel", name, "--set", "train.predict_rows=1", "--verify",
+                                   "--no-kernels")
+            bench.check("verify: " + name, code == 0, said)
         want = FEWEST[name] if rows == 1 else None
         bench.check("samples of a pass: %s" % name, samples(bench, name, "x") == want, samples(bench, name, "x"))
     results = [network(parameters("ck"), x[i * PIX:(i + 1) * PIX], group[i]) for i in range(N)]

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading: the stores of a plan as logical tensors, one per iteration of the loops that stack a
  * store, called by its pattern (h.3.attention.wq.w). Any plan of the same model loads what another
- * has saved (save.c): floats are widened, or rounded, to what it has. Every rank loads what it
- * holds, of the checkpoint that rank 0 chose for all (resume.c). */
+ * has saved (save.c): floats are widened, or rounded, to what it has. Every rank takes what it
+ * holds, of the checkpoint that rank 0 chose for all (resume.c); all ranks of a machine read it
+ * together (checkpoint_shares.c). */
 #include "runtime/checkpoint.h"
 
 #include "runtime/prune.h"
@@ -267,25 +268,16 @@ static const uint8_t *take(const DtWanted *wanted, const DtHome *home, const DtT
                    prune);
 }
 
-static DtStatus copy_tensors(const DtWanted *wanted, DtCheckpointFiles *files,
-                             DtPrune *const *prunes)
+/* Copies a tensor to its store. */
+static DtStatus take_tensor(DtLoading *loading, uint32_t i)
 {
-    const DtRank *rank = wanted->rank;
-    for (uint32_t i = 0; i < wanted->n; i++) {
-        const DtHome *home = &wanted->homes[i];
-        if (!dt_plan_on_stage(home->store->stage, rank->stage))
-            continue;
-        const DtTensor *tensor = dt_safetensors_find(&files->all, wanted->tensors[i].name);
-        const DtStatus status = dt_checkpointfiles_check(files, tensor);
-        if (!dt_status_ok(&status))
-            return status;
-        const uint8_t *missing =
-            take(wanted, home, tensor, &files->files[tensor->file].view, prunes[i]);
-        if (missing)
-            return dt_checkpointfiles_cut(files, tensor, missing);
-        atomic_fetch_add(&wanted->rank->slot->progress, 1);
-    }
-    return DT_OK;
+    const DtWanted *wanted = &loading->wanted;
+    const DtTensor *tensor = loading->from[i];
+    DtPrune *const *prunes = loading->context;
+    const uint8_t *missing = take(wanted, &wanted->homes[i], tensor,
+                                  &loading->files.files[tensor->file].view, prunes[i]);
+    atomic_fetch_add(&wanted->rank->slot->progress, 1);
+    return missing ? dt_checkpointfiles_cut(&loading->files, tensor, missing) : DT_OK;
 }
 
 /* Removes tensors that no pattern of --only matches; each pattern matches some. */
@@ -423,31 +415,48 @@ static DtStatus open_files(DtArena *memory, const char *folder, const DtManifest
                                 status.message);
 }
 
-static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number,
-                          const DtManifest *manifest, bool weights_only)
+/* Opens the files of one kind, compares what they have with what is wanted of them, and finds each
+ * tensor. loading->from NULL: nothing is wanted. */
+static DtStatus prepare_to_load(DtRank *rank, DtArena *memory, const char *folder,
+                                DtSavedFile number, const DtManifest *manifest, bool weights_only,
+                                DtLoading *loading)
 {
-    DtWanted wanted;
-    DtCheckpointFiles files;
+    DtWanted *wanted = &loading->wanted;
     DtPrune **pruned;
     const char *path = dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[number]);
     unsigned bits = load_bits(rank, number, weights_only);
-    DtStatus status = list_wanted(rank, memory, number, &bits, &wanted);
-    if (!dt_status_ok(&status) || ((bits & LOAD_AVERAGES) && wanted.n == 0))
+    DtStatus status = list_wanted(rank, memory, number, &bits, wanted);
+    if (!dt_status_ok(&status) || ((bits & LOAD_AVERAGES) && wanted->n == 0))
         return status;
-    status = open_files(memory, folder, manifest, number, bits, &files);
+    status = open_files(memory, folder, manifest, number, bits, &loading->files);
     if (!dt_status_ok(&status))
         return status;
     if (bits & LOAD_ADAPTERS)
-        leave_adapters(&wanted, &files.all);
-    status = check_fit(memory, path, &wanted, &files.all, bits);
+        leave_adapters(wanted, &loading->files.all);
+    status = check_fit(memory, path, wanted, &loading->files.all, bits);
     if (dt_status_ok(&status))
-        status = dt_prune_list(memory, bits & LOAD_PRUNED ? rank->options : NULL, &wanted,
+        status = dt_prune_list(memory, bits & LOAD_PRUNED ? rank->options : NULL, wanted,
                                bits & LOAD_ORIGINALS, &pruned);
-    if (dt_status_ok(&status)) {
-        prepare_to_convert(&wanted, memory, &files.all, pruned);
-        status = copy_tensors(&wanted, &files, pruned);
-    }
-    dt_checkpointfiles_close(&files);
+    if (!dt_status_ok(&status))
+        return status;
+    prepare_to_convert(wanted, memory, &loading->files.all, pruned);
+    loading->context = pruned;
+    loading->from = DT_NEW_ARRAY(memory, const DtTensor *, wanted->n + 1);
+    for (uint32_t i = 0; i < wanted->n; i++)
+        loading->from[i] = dt_safetensors_find(&loading->files.all, wanted->tensors[i].name);
+    return DT_OK;
+}
+
+static DtStatus load_files(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number,
+                           const DtManifest *manifest, bool weights_only, DtStatus status)
+{
+    DtLoading loading = {.take = take_tensor};
+    if (dt_status_ok(&status))
+        status = prepare_to_load(rank, memory, folder, number, manifest, weights_only, &loading);
+    status = dt_checkpointshares_agree(rank, status);
+    if (dt_status_ok(&status) && loading.from)
+        status = dt_checkpointshares_load(rank, memory, &loading);
+    dt_checkpointfiles_close(&loading.files);
     return status;
 }
 
@@ -458,7 +467,7 @@ DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int
         memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, path), ret_manifest);
     if (dt_status_ok(&status) && ret_manifest->serial != serial)
         status = dt_status_fail(DT_EXIT_IO, "%.300s was replaced while it was read", path);
-    for (int f = 0; f < DT_SAVED_FILES && dt_status_ok(&status); f++)
-        status = load_file(rank, memory, path, f, ret_manifest, weights_only);
+    for (int f = 0; f < DT_SAVED_FILES; f++) /* also after a failure: the other ranks wait */
+        status = load_files(rank, memory, path, f, ret_manifest, weights_only, status);
     return status;
 }

@@ -133,8 +133,14 @@ typedef struct DtCheckpointFiles {
 DtStatus dt_checkpointfiles_open(DtArena *memory, const char *path, const DtManifest *manifest,
                                  DtSavedFile kind, DtCheckpointFiles *ret_files);
 void dt_checkpointfiles_close(DtCheckpointFiles *files);
-/* Checks the digests of all bytes of a tensor. Fails with DT_EXIT_IO and names file and chunk. */
+/* Checks the digests of all bytes of a tensor, of those chunks that were not found right before.
+ * Fails with DT_EXIT_IO and names file and chunk. */
 DtStatus dt_checkpointfiles_check(DtCheckpointFiles *files, const DtTensor *tensor);
+/* The same of one chunk. */
+DtStatus dt_checkpointfiles_check_chunk(DtCheckpointFiles *files, uint32_t file, int64_t chunk);
+/* The chunks in which a tensor is: n from number `first` on. */
+void dt_checkpointfiles_chunks(const DtCheckpointFiles *files, const DtTensor *tensor,
+                               int64_t *ret_first, int64_t *ret_n);
 /* The failure of a file that was cut short, as dt_safetensors_cut. */
 DtStatus dt_checkpointfiles_cut(const DtCheckpointFiles *files, const DtTensor *tensor,
                                 const uint8_t *missing);
@@ -143,6 +149,26 @@ DtStatus dt_checkpointfiles_cut(const DtCheckpointFiles *files, const DtTensor *
  * damaged or if its serial number shows that another checkpoint is there now. */
 DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int64_t serial,
                             bool weights_only, DtManifest *ret_manifest);
+
+/* ---- loading by all ranks (checkpoint_shares.c) ---- */
+
+/* The tensors of one kind that a rank loads. */
+typedef struct DtLoading {
+    DtWanted wanted;
+    DtCheckpointFiles files;
+    const DtTensor **from; /* by wanted tensor: the one of the files */
+    /* Copies wanted tensor number i to its store. */
+    DtStatus (*take)(struct DtLoading *loading, uint32_t i);
+    void *context;
+} DtLoading;
+
+/* Collective: ranks tell each other whether all have done a part of a load. Returns the status of
+ * the first one that has not. */
+DtStatus dt_checkpointshares_agree(DtRank *rank, DtStatus status);
+/* Collective over all ranks, which load the same of the same checkpoint: takes all wanted tensors.
+ * Ranks of a machine divide the chunks among them: one rank reads a chunk and compares its digest,
+ * before any rank takes something of it. */
+DtStatus dt_checkpointshares_load(DtRank *rank, DtArena *memory, DtLoading *loading);
 
 /* ---- the folder ---- */
 

@@ -61,7 +61,7 @@ static void run_hash(void *context)
     look->hash = dt_hash_bytes(look->at, look->bytes, 0);
 }
 
-static DtStatus check_chunk(DtCheckpointFiles *files, uint32_t f, int64_t chunk)
+DtStatus dt_checkpointfiles_check_chunk(DtCheckpointFiles *files, uint32_t f, int64_t chunk)
 {
     const DtManifestFile *said = files->said[f];
     const DtFileView *view = &files->files[f].view;
@@ -89,7 +89,7 @@ static DtStatus check_bytes(DtCheckpointFiles *files, uint32_t f, int64_t first,
     DtStatus status = DT_OK;
     for (int64_t chunk = first / DT_CHUNK_BYTES;
          chunk * DT_CHUNK_BYTES < first + n && dt_status_ok(&status); chunk++)
-        status = check_chunk(files, f, chunk);
+        status = dt_checkpointfiles_check_chunk(files, f, chunk);
     return status;
 }
 
@@ -110,6 +110,14 @@ static DtStatus check_old(const DtCheckpointFiles *files, const DtTensor *tensor
                                 "%.300s is damaged: tensor `%.100s` has another digest than the "
                                 "manifest says",
                                 files->paths[tensor->file], tensor->name);
+}
+
+void dt_checkpointfiles_chunks(const DtCheckpointFiles *files, const DtTensor *tensor,
+                               int64_t *ret_first, int64_t *ret_n)
+{
+    const int64_t at = tensor->at - files->files[tensor->file].view.at;
+    *ret_first = at / DT_CHUNK_BYTES;
+    *ret_n = dt_manifest_chunks(at % DT_CHUNK_BYTES + tensor->bytes);
 }
 
 DtStatus dt_checkpointfiles_check(DtCheckpointFiles *files, const DtTensor *tensor)

@@ -415,6 +415,7 @@ struct DtRank {
     DtDataFact *saved_facts; /* facts of the sources in the resumed checkpoint */
     uint32_t n_saved_facts;
     int64_t save_piece; /* bytes, a multiple of 8; 0: the default of save.c; tests use less */
+    uint32_t parts;        /* number of parts of loads so far (checkpoint_shares.c) */
     DtStatus save_status; /* of a save in the plain way, which begin has done */
     int64_t save_file;  /* the most bytes of a file of a checkpoint; 0: the default of shares.h */
     struct DtSaver *saver; /* NULL: saves are in the plain way */

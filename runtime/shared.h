@@ -66,6 +66,9 @@ typedef struct DtSlot {
     /* digests of what the rank holds; see replicas.c */
     _Atomic uint64_t replicas[DT_REPLICA_SETS];
     _Atomic int32_t load_code;  /* result of the attempt to load the chosen checkpoint */
+    /* results of its parts, of which ranks tell each other one after the other, in turns
+     * (checkpoint_shares.c) */
+    _Atomic int32_t part_code[2];
     _Atomic uint64_t wire[3];   /* where it listens for ranks of other hosts (wire.c) */
     /* written before phase FAILED, or load_code, is stored with release */
     char message[500];

@@ -4,6 +4,7 @@
 
 #include "base/intern.h"
 #include "base/stack.h"
+#include "runtime/inspect.h"
 
 #include <signal.h>
 #include <string.h>
@@ -14,10 +15,25 @@ typedef struct Command {
     int (*run)(DtCli *cli);
 } Command;
 
+/* dtc inspect CHECKPOINT: the runtime knows what a checkpoint is, and only the programs see it. */
+static int inspect(DtCli *cli)
+{
+    DtText text = {0};
+    if (cli->words.n != 1)
+        return dt_cli_fail(DT_EXIT_USAGE, "inspect takes one checkpoint, or the folder of a run");
+    const DtStatus status = dt_inspect(cli->words.at[0], cli->verify, cli->json, &text);
+    const int code = dt_cli_print(&text);
+    dt_text_free(&text);
+    if (!dt_status_ok(&status))
+        return dt_cli_fail(status.code, "%s", status.message);
+    return code;
+}
+
 static const Command commands[] = {
     {"init", dt_cmd_init},
     {"fmt", dt_cmd_fmt},
     {"explain", dt_cmd_explain},
+    {"inspect", inspect},
     {"dump", dt_cmd_dump},
     {"asm", dt_cmd_asm},
     {"verify", dt_cmd_verify},

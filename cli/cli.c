@@ -38,6 +38,7 @@ static const DtOptionTable option_table = {
                 "dump PLAN\n"
                 "asm TEXT -o PLAN\n"
                 "verify PLAN [--program FILE.dsl]\n"
+                "inspect CHECKPOINT [--verify] [--json]\n"
                 "report PLAN [--report=text|json|trace|html|dot]\n"
                 "compare PLAN PLAN [--json | --report=html]\n"
                 "calibrate [NAME] [--device cpu|cuda] [-o FILE]\n"

@@ -102,7 +102,8 @@ static void put(void *values, int64_t at, uint32_t dtype, double value)
 
 /* ---- a store, by several threads ---- */
 
-/* A part of the work: draws `n` elements of a store's memory from number `first` on, row-major. */
+/* A part of the work: draws `n` of the elements that the rank has of a store, from number `first`
+ * on, in the order of its memory. */
 typedef struct Part {
     const DtRank *rank;
     const DtPlanStore *store;
@@ -125,20 +126,22 @@ static void *draw_part(void *data)
     uint64_t element;
     uint32_t iteration;
     walk_open(part->rank, store, &walk);
-    walk_to(&walk, part->first);
     for (int64_t at = part->first; at < part->first + part->n; at++, walk_next(&walk)) {
-        const int64_t number = at % range.length - range.first;
-        if (number >= 0 && number < range.n && walk_index(&walk, store, &element, &iteration))
-            put(part->values, at / range.length * range.stride + range.at + number, store->dtype,
+        const int64_t loop = at / range.n, number = at % range.n;
+        if (at == part->first || number == 0) /* what a bucket's other ranks have is left out */
+            walk_to(&walk, loop * range.length + range.first + number);
+        if (walk_index(&walk, store, &element, &iteration))
+            put(part->values, loop * range.stride + range.at + number, store->dtype,
                 draw(store, element, iteration));
     }
     return NULL;
 }
 
+/* The number of elements that the rank has of the store, in all iterations of its loops. */
 static int64_t elements_of(const DtRank *rank, const DtPlanStore *store)
 {
-    int64_t n = 1;
-    for (uint32_t a = 0; a < store->n_axes; a++)
+    int64_t n = dt_pack_range(rank->plan, rank->coord, store).n;
+    for (uint32_t a = 0; a < store->n_loops; a++)
         n *= rank->plan->axes[store->first_axis + a].local;
     return n;
 }

@@ -376,6 +376,9 @@ DtStatus dt_file_shared_close(DtSharedFile *part, DtStatus status)
 bool dt_file_free(const char *path, int64_t *ret_bytes)
 {
     struct statvfs about;
+    *ret_bytes = 0;
+    if (fault("space", ENOSPC))
+        return true;
     if (statvfs(path, &about) != 0 || about.f_blocks == 0 ||
         __builtin_mul_overflow(about.f_bavail, about.f_frsize, ret_bytes))
         return false;

@@ -2,6 +2,7 @@
 /* File input and output. All of the project's file access goes through here, so that tests can
  * inject faults (full disk, short read, failing fsync) in one place: set DT_FAULT=write:3 and the
  * third write of the process fails with ENOSPC; kinds are open, read, write, fsync, rename, mmap.
+ * space:1: a disk seems to be full when it is asked the first time.
  * DT_FAULT=late:3 makes rank 3 late where dt_file_be_late is called. */
 #ifndef DT_BASE_FILE_H
 #define DT_BASE_FILE_H

@@ -258,6 +258,8 @@ bool dt_saver_begin(DtRank *rank, const char *folder, int64_t steps)
             memcpy(saver->image + saver->shares.files[f].at, saver->shares.files[f].header,
                    (size_t)saver->shares.files[f].header_bytes);
     }
+    if (saver->number == 1)
+        dt_file_be_late(rank->rank);
     const DtSharesRange all = {0, saver->shares.end};
     const bool good = dt_shares_supply(&saver->shares, rank->coord, all, copy_held, saver);
     if (good)

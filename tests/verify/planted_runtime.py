@@ -167,8 +167,8 @@ BUGS = [
     ("machines do not compare their data", "runtime/data_same.c",
      "if (memcmp(&mine, there, sizeof mine) == 0)", "if (true)", "standin_cluster_failures"),
     ("moments are not loaded", "runtime/checkpoint.c",
-     "take(wanted, home, tensor, &files->", "home->store->kind >= DT_PLAN_MOMENT1 ? NULL : take(wanted, home, tensor, "
-     "&files->", "runtime_checkpoint"),
+     "take(wanted, &wanted->homes[i], tensor,", "wanted->homes[i].store->kind >= DT_PLAN_MOMENT1 ? NULL : "
+     "take(wanted, &wanted->homes[i], tensor,", "runtime_checkpoint"),
     ("the digests of a checkpoint are not compared", "runtime/checkpoint_files.c",
      "if (memcmp(look.digest, said->chunks[chunk], DT_DIGEST_BYTES) != 0)", "if (false)", "runtime_checkpoint"),
     ("of ranks that hold the same part each supplies all of it", "runtime/pack.c",

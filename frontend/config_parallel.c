@@ -363,6 +363,26 @@ static void read_zero(Block *b, const DtEntry *entry)
         DT_PUSH(b->host->arena, b->parallel->zeros, zero);
 }
 
+/* The arguments are settings of the function, which lower_optimizer.c reads. */
+static void read_compress(Block *b, const DtEntry *entry)
+{
+    DtCompress *c = &b->parallel->compress;
+    if (c->function) {
+        DtDiag *d = dt_diag_report(b->host->diags, E0512, entry->span, "a second `compress` line");
+        dt_diag_label(d, c->span, "the first one");
+        return;
+    }
+    const DtOperand *operand = entry->operands.n == 1 ? &entry->operands.at[0] : NULL;
+    if (!operand || operand->path.n != 1 || operand->value) {
+        malformed(b, entry->span, DT_SCHEMA_COMPRESS, "`compress` names one function");
+        return;
+    }
+    *c = (DtCompress){.function = operand->path.at[0].text, .workers = 1, .span = entry->span};
+    c->n_on = read_on(b, entry, DT_SCHEMA_COMPRESS, DT_COUNT(c->on), c->on);
+    for (uint32_t i = 0; i < c->n_on; i++)
+        c->workers *= b->parallel->mesh.axes[dt_mesh_find(&b->parallel->mesh, c->on[i])].size;
+}
+
 static uint32_t read_path_list(const Block *b, const DtConfigValue *value, uint32_t cap,
                                const char **ret_paths)
 {
@@ -514,6 +534,7 @@ static void read_directive(Block *b, const DtEntry *entry)
     case DT_SCHEMA_PIPELINE: read_pipeline(b, entry); break;
     case DT_SCHEMA_MICRO: read_micro(b, entry); break;
     case DT_SCHEMA_ZERO: read_zero(b, entry); break;
+    case DT_SCHEMA_COMPRESS: read_compress(b, entry); break;
     case DT_SCHEMA_REMAT: read_remat(b, entry); break;
     case DT_SCHEMA_STREAM: read_stream(b, entry); break;
     case DT_SCHEMA_AUTO: read_auto(b, entry); break;

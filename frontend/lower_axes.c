@@ -273,6 +273,10 @@ bool dt_axes_dtype(DtLower *l, const DtAstType *type, DtDtype *ret_dtype)
     case DT_F16:
     case DT_BF16:
     case DT_F32: return true;
+    case DT_U8: /* what ranks exchange */
+        if (l->now && l->now->frame->is_rule)
+            return true;
+        break;
     default: break;
     }
     DtDiag *d =

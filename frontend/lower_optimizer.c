@@ -35,6 +35,7 @@ typedef struct Rule {
     DtScope scope;
     DtBound *bound;
     DtValue *norm;
+    const DtType *result; /* what it makes */
     bool keeps_zeros; /* elements of the parameter that are zero have no gradient, and stay zero */
 } Rule;
 
@@ -55,6 +56,14 @@ static bool is_average(const DtDef *def)
     return first && !strcmp(first, "average");
 }
 
+/* Whether the function is what a `compress` line can name: its first argument is `terms`. */
+static bool is_exchange(const DtDef *def)
+{
+    const char *first = def->formals.n > 0 ? def->formals.at[0].name.text : NULL;
+    return first && !strcmp(first, "terms") && def->kind == DT_DEF_FN && def->axes.n > 0 &&
+           def->formals.at[0].type.has_axes;
+}
+
 static bool may_be_rule(const DtDef *def)
 {
     return def->kind == DT_DEF_FN && def->formals.n >= 2 && def->formals.at[0].type.has_axes &&
@@ -63,7 +72,7 @@ static bool may_be_rule(const DtDef *def)
 
 bool dt_optimizer_may_be(const DtDef *def)
 {
-    return may_be_rule(def) && !is_average(def);
+    return may_be_rule(def) && !is_average(def) && !is_exchange(def);
 }
 
 static const DtDef *definition(const DtLower *l, const DtExpr *call)
@@ -235,9 +244,28 @@ static DtValue *where_not_zero(const Rule *r, DtValue *value)
     return dt_graph_where(b, kept, value, zero);
 }
 
+/* The type of the terms of the parameter's gradient: an axis after those of loops. */
+static const DtType *terms_of(const DtLower *l, const DtType *type, uint32_t n_loops)
+{
+    DtAxis axes[DT_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i <= type->rank; i++) {
+        if (i == n_loops)
+            axes[n++] = (DtAxis){.name = dt_intern(DT_WORKER_AXIS),
+                                 .extent = l->program->parallel->compress.workers};
+        if (i < type->rank)
+            axes[n++] = type->axes[i];
+    }
+    return dt_type_plain(type->dtype, n, axes);
+}
+
 static void begin(DtLower *l, Rule *r)
 {
+    const bool exchanges = is_exchange(r->def);
     const DtType *type = dt_type_with_dtype(r->store->type, DT_F32);
+    r->result = type;
+    if (exchanges)
+        type = terms_of(l, type, r->store->n_loops);
     /* numbered here, so that the module need not search for a free name */
     const char *name = r->def->name.text;
     if (l->n_rules++)
@@ -247,14 +275,15 @@ static void begin(DtLower *l, Rule *r)
     r->scope.frame = l->scalars;
     r->act = (DtActivation){.scope = &r->scope, .frame = l->scalars};
     r->bound = DT_NEW_ARRAY(l->arena, DtBound, r->def->formals.n + 1);
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < (exchanges ? 1u : 2u); i++) {
         DtValue *value = dt_frame_arg(l, r->frame, type, r->def->formals.at[i].name.text);
         r->bound[i] = (DtBound){.val = {.kind = DT_VAL_TENSOR, .tensor = {value, r->frame}},
                                 .given = true};
     }
-    if (r->keeps_zeros)
+    if (r->keeps_zeros && !exchanges)
         r->bound[1].val.tensor.value = where_not_zero(r, r->bound[1].val.tensor.value);
-    r->norm = dt_frame_arg(l, r->frame, dt_type_scalar(DT_F32), "grad_norm");
+    if (!exchanges)
+        r->norm = dt_frame_arg(l, r->frame, dt_type_scalar(DT_F32), "grad_norm");
     l->now = &r->act;
 }
 
@@ -284,7 +313,7 @@ static bool check_states(DtLower *l, const Rule *r)
 
 static bool give_result(DtLower *l, Rule *r, DtVal *v)
 {
-    const DtType *type = r->bound[0].val.tensor.value->type;
+    const DtType *type = r->result;
     if (!dt_val_check(l, v, r->call))
         return false;
     DtValue *value = dt_val_use(l, v, DT_F32);
@@ -296,7 +325,8 @@ static bool give_result(DtLower *l, Rule *r, DtVal *v)
         return false;
     }
     value = dt_graph_reorder(&r->frame->b, value, type);
-    dt_graph_return(r->frame->func, r->keeps_zeros ? where_not_zero(r, value) : value);
+    const bool keeps = r->keeps_zeros && !is_exchange(r->def);
+    dt_graph_return(r->frame->func, keeps ? where_not_zero(r, value) : value);
     return true;
 }
 
@@ -381,17 +411,21 @@ static uint32_t add_entry(DtLower *l, const DtStore *store, uint32_t end, DtAxis
 }
 
 /* Returns the axes of the parameter for each axis parameter of the optimizer: the entries of its
- * declaration from the last on, and all others for the first. */
+ * declaration from the last on, and all others for the first. The first of an exchange is the axis
+ * of terms. */
 static DtAxisLists axes_of(DtLower *l, const DtDef *def, const DtStore *store, DtSpan span)
 {
     DtAxisLists lists = {0};
     uint32_t end = store->type->rank;
     for (uint32_t i = 0; i < def->axes.n; i++)
         DT_PUSH(l->arena, lists, ((DtAxisList){.span = span}));
-    for (uint32_t i = def->axes.n; i-- > 1;)
+    const uint32_t first = is_exchange(def) ? 1 : 0;
+    if (first)
+        DT_PUSH(l->arena, lists.at[0].names, dt_intern(DT_WORKER_AXIS));
+    for (uint32_t i = def->axes.n; i-- > first + 1;)
         end = add_entry(l, store, end, &lists.at[i].names);
-    for (uint32_t i = store->n_loops; def->axes.n && i < end; i++)
-        DT_PUSH(l->arena, lists.at[0].names, store->type->axes[i].name);
+    for (uint32_t i = store->n_loops; first < def->axes.n && i < end; i++)
+        DT_PUSH(l->arena, lists.at[first].names, store->type->axes[i].name);
     return lists;
 }
 
@@ -430,15 +464,32 @@ static bool lower_rule(DtLower *l, uint32_t group, const DtExpr *call, const DtD
         return false;
     dt_frame_finish(l, r->frame);
     dt_graph_renumber(rule.func);
-    if (is_average(def))
+    if (is_exchange(def))
+        DT_PUSH(l->arena, optimizer->exchanges, rule);
+    else if (is_average(def))
         DT_PUSH(l->arena, optimizer->averages, rule);
     else
         DT_PUSH(l->arena, optimizer->rules, rule);
     return true;
 }
 
-/* average: the rule of averages; NULL: the program has none. */
-static bool lower_rules(DtLower *l, const DtDef *const *defs, const DtDef *average)
+/* Checks that a parameter has room for the states of its optimizer and of its exchange. */
+static bool fits_states(DtLower *l, const DtOptimizer *optimizer)
+{
+    const uint32_t i = optimizer->exchanges.n - 1;
+    if (optimizer->rules.at[i].func->params.n + optimizer->exchanges.at[i].func->params.n <=
+        DT_MAX_MOMENTS)
+        return true;
+    dt_report_error(l, E0469, l->program->parallel->compress.span,
+                    "an optimizer and `compress` have at most %d states for each parameter",
+                    DT_MAX_MOMENTS);
+    return false;
+}
+
+/* average: the rule of averages; exchange: the function of a `compress` line, which `line` calls;
+ * NULL: the program has none. */
+static bool lower_rules(DtLower *l, const DtDef *const *defs, const DtDef *average,
+                        const DtDef *exchange, const DtExpr *line)
 {
     const uint32_t *group_of = dt_groups_find(l);
     bool ok = group_of != NULL;
@@ -448,7 +499,9 @@ static bool lower_rules(DtLower *l, const DtDef *const *defs, const DtDef *avera
             ok = lower_rule(l, group, l->optimizers.at[group], defs[group],
                             l->module->stores.at[i]) &&
                  (!average ||
-                  lower_rule(l, group, l->average, average, l->module->stores.at[i]));
+                  lower_rule(l, group, l->average, average, l->module->stores.at[i])) &&
+                 (!exchange || (lower_rule(l, group, line, exchange, l->module->stores.at[i]) &&
+                                fits_states(l, &l->program->train->optimizer)));
         }
     return ok;
 }
@@ -465,6 +518,51 @@ static void show_rates(DtTrainConfig *train)
     }
 }
 
+/* Returns the `compress` line of the layout as a call of its function; NULL: there is none. */
+static const DtExpr *compress_call(DtLower *l)
+{
+    const DtParallelConfig *parallel = l->program->parallel;
+    const DtEntry *line = NULL;
+    for (uint32_t i = 0; parallel && parallel->compress.function && i < l->items.n; i++) {
+        const DtItem *item = l->items.at[i];
+        const bool is_it = item->kind == DT_ITEM_PARALLEL && item->name.text &&
+                           strcmp(item->name.text, parallel->name) == 0;
+        for (uint32_t k = 0; is_it && k < item->entries.n; k++)
+            if (item->entries.at[k]->is_directive &&
+                strcmp(item->entries.at[k]->verb.text, "compress") == 0)
+                line = item->entries.at[k];
+    }
+    if (!line)
+        return NULL;
+    DtExpr *call = DT_NEW(l->arena, DtExpr), *name = DT_NEW(l->arena, DtExpr);
+    *name = (DtExpr){.kind = DT_EXPR_NAME, .span = line->operands.at[0].span,
+                     .name = line->operands.at[0].path.at[0]};
+    *call = (DtExpr){.kind = DT_EXPR_CALL, .span = line->span, .a = name};
+    for (uint32_t i = 0; i < line->args.n; i++)
+        DT_PUSH(l->arena, call->args, line->args.at[i]);
+    return call;
+}
+
+/* Returns the function that a `compress` line names; NULL after a report. */
+static const DtDef *exchange_callee(DtLower *l, const DtExpr *call)
+{
+    const DtDef *def = definition(l, call);
+    if (def && is_exchange(def))
+        return def;
+    const char *name = call->a->name.text;
+    DtDiag *d = dt_report_error(l, E0481, call->a->span, "`%s` exchanges no gradients", name);
+    dt_diag_note(d, "`compress` names an `fn` whose first argument is the term of each rank, "
+                    "`terms[..., worker, all]`, and whose result is the gradient; `int8` of "
+                    "training.dsl is one");
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < l->globals.n; i++)
+        if (l->globals.at[i]->kind == DT_GLOBAL_DEF && is_exchange(l->globals.at[i]->def))
+            names[n++] = l->globals.at[i]->name;
+    dt_report_nearest(l, d, call->a->span, name, names, n);
+    return NULL;
+}
+
 void dt_optimizer_lower(DtLower *l)
 {
     const uint32_t funcs = l->module->funcs.n;
@@ -475,11 +573,13 @@ void dt_optimizer_lower(DtLower *l)
         ok = defs[i] && check_names(l, l->optimizers.at[i], defs[i]) && ok;
     }
     const DtDef *average = l->average ? average_callee(l, l->average) : NULL;
-    ok = ok && (!l->average || average);
+    const DtExpr *line = compress_call(l);
+    const DtDef *exchange = line ? exchange_callee(l, line) : NULL;
+    ok = ok && (!l->average || average) && (!line || exchange);
     dt_scalars_begin(l, l->program->train, l->program->train->optimizer.span);
     l->training = true;
     if (ok)
-        lower_rules(l, defs, average);
+        lower_rules(l, defs, average, exchange, line);
     show_rates(l->program->train);
     l->now = NULL;
     dt_scalars_end(l);

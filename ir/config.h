@@ -122,6 +122,10 @@ typedef struct DtOptimizer {
      * arguments are the average (store AVERAGE) and the new parameter, in place of parameter and
      * gradient; they have no states. */
     DT_VEC(DtUpdateRule) averages;
+    /* what a `compress` line does to the gradient, in the order of `rules`; none without such a
+     * line. Their argument is the terms of the gradient, along DT_WORKER_AXIS after the axes of
+     * loops; their result, the gradient; there is no norm. Their states follow the rule's. */
+    DT_VEC(DtUpdateRule) exchanges;
     DtSpan span;
 } DtOptimizer;
 
@@ -302,6 +306,16 @@ typedef struct DtRemat {
     const char *drop[16]; uint32_t n_drop;
     DtSpan span;
 } DtRemat;
+/* A line `compress`: the ranks of these mesh axes exchange gradients by a function of the library
+ * (DtOptimizer.exchanges), which sees the term of each rank along an axis of this name. */
+#define DT_WORKER_AXIS "@worker"
+typedef struct DtCompress {
+    const char *function; /* NULL: there is no such line */
+    const char *on[4]; uint32_t n_on;
+    int64_t workers;      /* ranks, the product of the sizes of these mesh axes */
+    DtSpan span;
+} DtCompress;
+
 typedef struct DtParallelConfig {
     const char *name, *cluster;
     DtMesh mesh;                              /* the mesh's axes without time */
@@ -310,6 +324,7 @@ typedef struct DtParallelConfig {
     DT_VEC(DtPipeline) pipelines;
     DT_VEC(DtZero) zeros;
     DT_VEC(DtRemat) remats;
+    DtCompress compress;
     /* of `stream` lines: products with these axes move into the functions that read them, whatever
      * their size; stores_products: `stream none`, no product does (pass `absorb`) */
     DT_VEC(const char *) streams;

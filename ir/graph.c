@@ -431,6 +431,12 @@ DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type)
     return make_one(b, &op, 1, &x, type);
 }
 
+DtValue *dt_graph_terms(DtBuilder *b, DtValue *x, const char *axis, const DtType *type)
+{
+    DtOp op = {.kind = DT_OP_TERMS, .n_axes = 1, .axes = &axis};
+    return make_one(b, &op, 1, &x, type);
+}
+
 DtValue *dt_graph_fit(DtBuilder *b, DtValue *x, const DtType *type)
 {
     const char *axes[DT_MAX_RANK];

@@ -78,4 +78,8 @@ void dt_interp_init(const DtStore *store, uint64_t seed, DtTensor *ret_tensor);
  * logical. */
 uint64_t dt_interp_element(const DtType *type, const int64_t *coordinate);
 
+/* interp_axis.c: the part of a sum that the interpreters take for its term of that number among n
+ * (op `terms`). */
+double dt_interp_share(int64_t term, int64_t n);
+
 #endif

@@ -174,6 +174,24 @@ void dt_eval_expand(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
     dt_interp_spread(interp, op, in[0], out[0]);
 }
 
+double dt_interp_share(int64_t term, int64_t n)
+{
+    return 2 * (double)(term + 1) / (double)(n * (n + 1));
+}
+
+/* Any terms will do. The interpreters take shares of the sum, unequal ones. */
+void dt_eval_terms(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
+{
+    const uint32_t axis = dt_interp_axis(interp, op, out[0]->type, op->axes[0]);
+    const int64_t n = out[0]->type->axes[axis].extent;
+    dt_interp_spread(interp, op, in[0], out[0]);
+    DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL);
+    double *at = out[0]->at;
+    do
+        *at++ *= dt_interp_share(walk.at[axis], n);
+    while (dt_walk_next(&walk));
+}
+
 /* ---- windows ---- */
 
 /* A window op and its transpose relate an element of `a` in the plain tensor to (a, w) in the

@@ -16,8 +16,8 @@ DtEval dt_eval_param, dt_eval_input, dt_eval_constant, dt_eval_iota, dt_eval_rng
 /* interp_map.c */
 DtEval dt_eval_map;
 /* interp_axis.c */
-DtEval dt_eval_relabel, dt_eval_slice, dt_eval_pad, dt_eval_concat, dt_eval_expand, dt_eval_window,
-    dt_eval_fold;
+DtEval dt_eval_relabel, dt_eval_slice, dt_eval_pad, dt_eval_concat, dt_eval_expand, dt_eval_terms,
+    dt_eval_window, dt_eval_fold;
 /* interp_contract.c */
 DtEval dt_eval_dot, dt_eval_reduce, dt_eval_scan, dt_eval_topk;
 /* interp_index.c */

@@ -256,6 +256,36 @@ static DtTensor *received(Run *run, const DtOp *op, DtTensor *const *parts, uint
     return made;
 }
 
+/* Terms of a pending sum: each rank's share of the whole sum, as the serial interpreter has it
+ * (dt_eval_terms), in place of the term that it has itself. */
+static void run_terms(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out)
+{
+    const DtType *type = op->out[0]->type, *from = op->in[0]->type;
+    const uint32_t w = dt_interp_axis(&run->interp, op, type, op->axes[0]);
+    DtOp group = *op;
+    for (uint32_t s = 0; s < type->axes[w].n_split; s++)
+        group.mesh |= (uint16_t)(1u << type->axes[w].split[s]);
+    for (uint32_t rank = 0; rank < run->n; rank++) {
+        if (!run->takes_part[rank])
+            continue;
+        out[rank] = dt_interp_tensor(run->interp.arena, dt_ranks_local(type, run->mesh));
+        DtWalk walk = dt_interp_walk(&run->interp, op, out[rank]->type, NULL);
+        double *to = out[rank]->at;
+        do {
+            int64_t at[DT_MAX_RANK] = {0}, term = 0;
+            for (uint32_t i = 0; i < type->rank; i++) {
+                const int64_t global =
+                    dt_ranks_global(&type->axes[i], run->mesh, rank, walk.at[i]);
+                const int k = dt_type_find(from, type->axes[i].name);
+                *(k < 0 ? &term : &at[k]) = global;
+            }
+            const double value = reduced_element(run, &group, in, rank, at) *
+                                 dt_interp_share(term, type->axes[w].extent);
+            *to++ = run->ranks->rounds ? dt_round_to(type->dtype, value) : value;
+        } while (dt_walk_next(&walk));
+    }
+}
+
 static void run_comm(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     for (uint32_t m = 0; m < DT_MAX_MESH; m++)
@@ -393,6 +423,8 @@ static void run_op(Run *run, const DtOp *op, DtTensor **values)
         memcpy(in + i * n, values + op->in[i]->id * n, sizeof *in * n);
     if (dt_op_info[op->kind].op_class == DT_CLASS_COMM)
         run_comm(run, op, in, out);
+    else if (op->kind == DT_OP_TERMS && run->mesh->n > 0)
+        run_terms(run, op, in, out);
     else if (op->kind == DT_OP_CALL || op->kind == DT_OP_FUSED)
         run_call(run, op, in, out);
     else if (op->kind == DT_OP_WHEN)

@@ -684,6 +684,8 @@ DtValue *dt_graph_pad(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, in
 DtValue *dt_graph_concat(DtBuilder *b, const char *axis, uint32_t n, DtValue *const *in);
 /* Repeats x along the axes of type that it lacks; returns x itself if there is none. */
 DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type);
+/* The terms of x along a new axis, in the order of type (op `terms`). */
+DtValue *dt_graph_terms(DtBuilder *b, DtValue *x, const char *axis, const DtType *type);
 /* x with exactly the axes (in order) and the dtype of type: sums over further axes, expands, casts,
  * reorders. */
 DtValue *dt_graph_fit(DtBuilder *b, DtValue *x, const DtType *type);

@@ -88,6 +88,7 @@ bool dt_shape_slice(DtShape *s);
 bool dt_shape_pad(DtShape *s);
 bool dt_shape_concat(DtShape *s);
 bool dt_shape_expand(DtShape *s);
+bool dt_shape_terms(DtShape *s);
 bool dt_shape_window(DtShape *s);
 bool dt_shape_fold(DtShape *s);
 bool dt_shape_dot(DtShape *s);

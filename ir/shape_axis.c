@@ -385,6 +385,38 @@ bool dt_shape_expand(DtShape *s)
     return dt_shape_linear(s, &t, 0, 1) && dt_shape_finish(s, 0, &t);
 }
 
+/* Result: the axes of the wish. The mesh axes that split the new axis, one term for each rank, are
+ * those over which the operand's sum is no longer pending; without a split the operand is whole. */
+bool dt_shape_terms(DtShape *s)
+{
+    const DtType *x = s->op->in[0]->type, *wish = dt_shape_wish(s, 0);
+    DtShapeType t;
+    if (!wish || s->op->n_axes != 1 || dt_type_find(x, s->op->axes[0]) >= 0)
+        return dt_shape_fail(s, "`terms` needs a result type with a new axis");
+    const int w = dt_type_find(wish, s->op->axes[0]);
+    if (w < 0 || wish->rank != x->rank + 1)
+        return dt_shape_fail(s, "`terms` of %s: %s has another axis", dt_shape_text(s, x),
+                             dt_shape_text(s, wish));
+    const uint16_t bits = dt_shape_split_bits(&wish->axes[w]);
+    if ((x->partial & bits) != bits || (x->partial && x->pending != DT_REDUCE_SUM) ||
+        (bits && dt_type_local_extent(wish, (uint32_t)w, s->mesh) != 1) ||
+        (bits == 0 && s->mesh && s->mesh->n > 0))
+        return dt_shape_fail(s, "`terms` along `%s` needs a sum that is pending over its ranks",
+                             s->op->axes[0]);
+    dt_shape_start(&t, wish);
+    t.dtype = x->dtype;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        const int k = find(s, &t, x->axes[i].name);
+        if (k < 0 || t.axes[k].extent != x->axes[i].extent)
+            return dt_shape_fail(s, "`terms` of %s to %s changes an axis", dt_shape_text(s, x),
+                                 dt_shape_text(s, wish));
+        t.axes[k] = x->axes[i];
+    }
+    t.partial = x->partial & (uint16_t)~bits;
+    t.pending = t.partial ? DT_REDUCE_SUM : t.pending;
+    return dt_shape_finish(s, 0, &t);
+}
+
 /* ---- window, fold ---- */
 
 static bool check_window(DtShape *s)

@@ -43,6 +43,7 @@ static const uint32_t allowed[DT_OP_COUNT] = {
     [DT_OP_SLICE] = AXES | RANGES,
     [DT_OP_PAD] = AXES | RANGES | NUMBER,
     [DT_OP_CONCAT] = AXES,
+    [DT_OP_TERMS] = AXES,
     [DT_OP_WINDOW] = AXES | RANGES | NUMBER,
     [DT_OP_FOLD] = AXES | RANGES,
     [DT_OP_DOT] = AXES,

@@ -204,7 +204,8 @@ bool dt_view_through(const DtOp *op, const DtMesh *mesh, DtView *view)
     const DtType *type = op->out[0]->type;
     switch (op->kind) {
     case DT_OP_STOP: return true;
-    case DT_OP_EXPAND: through_expand(type, mesh, view); return true;
+    case DT_OP_EXPAND:
+    case DT_OP_TERMS: through_expand(type, mesh, view); return true; /* terms: one per rank */
     case DT_OP_RELABEL: return through_relabel(op, false, mesh, view);
     case DT_OP_SHARD:
         for (uint32_t i = 0; i < type->rank; i++)

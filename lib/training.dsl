@@ -303,3 +303,18 @@ fn swa(average[...], p[...], updates, from = 0) -> [...] {
   part = 1 / max(updates - first, 1)
   return (1 - part) * average + part * p
 }
+
+# ---- what `compress` lines name ----
+
+axis received # the ranks, where one of them has what all have sent
+
+# Each rank sends its term in 8 bits, with a scale for the parameter, and adds what it rounded away
+# to its next term (Seide et al., 1-bit stochastic gradient descent, 2014; Karimireddy et al., 2019).
+fn int8[worker, all](terms[..., worker, all]) -> [..., all] {
+  state error[..., worker, all] = zeros
+  wanted = terms + error
+  scale = max(max[all](abs(wanted)) / 127, 1e-30)
+  code = u8(floor(wanted / scale + 0.5) + 128)
+  error = wanted - (f32(code) - 128) * scale
+  return sum[received]((f32(code[worker -> received]) - 128) * scale[worker -> received])
+}

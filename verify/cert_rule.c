@@ -506,6 +506,24 @@ const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh)
     return NULL;
 }
 
+/* Checks the terms of a sum: one for each rank over which it is pending, in the order of ranks, and
+ * nothing of it is pending over these any more. Nothing else may follow from them: their meaning is
+ * this op of the sum, whatever the terms are. */
+static bool own_terms(const Rule *r)
+{
+    const CertType *x = operand(r, 0), *y = result(r);
+    const CertAxis *axis = r->op->n_axes == 1 ? dt_certtext_axis(y, r->op->axes[0]) : NULL;
+    if (!axis || dt_certtext_axis(x, r->op->axes[0]))
+        return no(r, "it makes no axis of terms");
+    const uint16_t set = dt_cert_bits(axis);
+    if ((x->partial & set) != set || (x->partial && !dt_cert_is(x->pending, "sum")))
+        return no(r, "no sum is pending over the mesh axes of its terms");
+    if (set ? dt_cert_local(r->state->program, axis) != 1 || axis->zigzag
+            : r->state->program->n_mesh > 0)
+        return no(r, "a rank does not have one term");
+    return kept(r, 0, r->op->axes, 1) && pending_is(r, x->partial & (uint16_t)~set, "sum");
+}
+
 /* Checks a shift: parts of one axis move around the ranks that hold them. */
 static bool own_shift(const Rule *r)
 {
@@ -536,6 +554,7 @@ static const CertRule rules[] = {
     {"lt", 2, 1, .map = true, .pads = F_LESS},
     {"and", 2, 1, .map = true, .pads = F_AND},
     {"expand", 1, 1, .map = true, .made = N_ANY, .pending = P_PASS, .pads = F_SAME},
+    {"terms", 1, 1, .made = N_FIRST, .pending = P_OWN, .own = own_terms},
     {"relabel", 1, 1, .gone = N_FROM, .made = N_TO, .pending = P_PASS, .pads = F_SAME,
      .own = own_relabel},
     {"slice", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_PASS, .pads = F_SAME,

@@ -175,7 +175,8 @@ static View *view_of(const CertOp *op, bool *ret_moves)
         View *view;
         bool moves;
     } views[] = {{"relabel", relabel, false}, {"expand", expand, false}, {"slice", slice, true},
-                 {"stop", stop, false},       {"shard", shard, true},    {"unpack", unpack, true}};
+                 {"stop", stop, false},       {"shard", shard, true},    {"unpack", unpack, true},
+                 {"terms", expand, false}}; /* a rank has one term */
     for (size_t i = 0; i < DT_COUNT(views); i++)
         if (strcmp(op->kind, views[i].kind) == 0) {
             *ret_moves = views[i].moves;

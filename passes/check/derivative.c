@@ -18,6 +18,7 @@
 #include "passes/check/internal.h"
 
 #include "base/hash.h"
+#include "base/intern.h"
 #include "base/philox.h"
 #include "ir/tangent.h"
 #include "passes/passes.h"
@@ -418,6 +419,53 @@ static const DtUpdateRule *rule_of(const Reference *r, const DtStore *param)
     return NULL;
 }
 
+/* The terms of a gradient along the axis of ranks, as the interpreters take them. */
+static DtTensor *terms_of(const Reference *r, const DtTensor *g, const DtType *type)
+{
+    DtTensor *terms = dt_interp_tensor(r->j->arena, type);
+    const int w = dt_type_find(type, dt_intern(DT_WORKER_AXIS));
+    const int64_t n = type->axes[w].extent, all = dt_type_elements(g->type);
+    int64_t inner = 1;
+    for (uint32_t a = (uint32_t)w + 1; a < type->rank; a++)
+        inner *= type->axes[a].extent;
+    for (int64_t i = 0; i < all; i++)
+        for (int64_t k = 0; k < n; k++)
+            terms->at[(i / inner * n + k) * inner + i % inner] =
+                g->at[i] * dt_interp_share(k, n);
+    return terms;
+}
+
+/* Returns the gradient of a parameter divided by the loss scale, after its exchange if the layout
+ * has a `compress` line. ret_exchange: its rule, or NULL; ret_out: its results. */
+static DtTensor *gradient_of(const Reference *r, const DtStore *grad,
+                             const DtUpdateRule **ret_exchange, DtTensor ***ret_out)
+{
+    const DtOptimizer *o = &r->j->of->train->optimizer;
+    const DtModule *serial = r->j->of->serial;
+    DtTensor *g = times(r, held(r, grad), r->unscale);
+    *ret_exchange = NULL;
+    for (uint32_t i = 0; i < o->exchanges.n; i++)
+        if (strcmp(o->exchanges.at[i].param->path, grad->of->path) == 0)
+            *ret_exchange = &o->exchanges.at[i];
+    if (!*ret_exchange)
+        return g;
+    const DtFunc *func = (*ret_exchange)->func;
+    const uint32_t first = rule_of(r, grad->of)->func->params.n;
+    DtInterp interp = {.arena = r->j->arena};
+    DtTensor **in = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->inputs.n + 1);
+    uint32_t n = 1;
+    *ret_out = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->results.n + 1);
+    in[0] = terms_of(r, g, func->inputs.at[0]->type);
+    for (uint32_t i = 0; i < (*ret_exchange)->n_scalars; i++)
+        in[n++] = number(
+            r, dt_judge_scalar(r->j->of->train, (*ret_exchange)->scalars[i], r->j->step));
+    for (uint32_t i = 0; i < func->params.n; i++)
+        in[n++] = times(r, held(r, find_store(serial, (DtStoreKind)(DT_STORE_MOMENT1 + first + i),
+                                              grad->of)), 1);
+    dt_interp_run(&interp, func, in, *ret_out);
+    return (*ret_out)[0];
+}
+
 /* Whether the entry has a `param` op that reads the store. */
 static bool is_read(const Reference *r, const DtStore *store)
 {
@@ -433,6 +481,8 @@ static bool is_read(const Reference *r, const DtStore *store)
 static double norm_of(const Reference *r, const DtParamGroup *group)
 {
     const DtModule *serial = r->j->of->serial;
+    const DtUpdateRule *exchange;
+    DtTensor **out;
     double squares = 0;
     for (uint32_t i = 0; i < serial->stores.n; i++) {
         const DtStore *grad = serial->stores.at[i];
@@ -442,7 +492,7 @@ static double norm_of(const Reference *r, const DtParamGroup *group)
             grad->kind == DT_STORE_GRAD && group ? rule_of(r, grad->of) : NULL;
         if (grad->kind == DT_STORE_GRAD &&
             (!group || (rule && &r->j->of->train->groups.at[rule->group] == group)))
-            squares += pow(norm(held(r, grad)) * r->unscale, 2);
+            squares += pow(norm(gradient_of(r, grad, &exchange, &out)), 2);
     }
     return sqrt(squares);
 }
@@ -487,11 +537,12 @@ static bool update_param(Reference *r, const DtStore *param, const DtStore *grad
     const DtFunc *func = rule->func;
     DtInterp interp = {.arena = r->j->arena};
     DtTensor **in = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->inputs.n + 1),
-             **out = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->results.n + 1);
+             **out = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->results.n + 1), **exchanged;
+    const DtUpdateRule *exchange;
     const DtStore *moments[DT_MAX_MOMENTS];
     uint32_t n = 3;
     in[0] = times(r, held(r, master ? master : param), 1);
-    in[1] = times(r, held(r, grad), r->unscale);
+    in[1] = gradient_of(r, grad, &exchange, &exchanged);
     const DtParamGroup *group = &r->j->of->train->groups.at[rule->group];
     in[2] = number(r, group->own_norm ? norm_of(r, group) : r->norm);
     for (uint32_t i = 0; i < rule->n_scalars; i++)
@@ -508,6 +559,11 @@ static bool update_param(Reference *r, const DtStore *param, const DtStore *grad
               (!master || check_store(r, master, out[0]->at)) && update_average(r, param, out[0]);
     for (uint32_t i = 0; ok && i < func->writes.n; i++)
         ok = check_store(r, moments[func->writes.at[i]], out[1 + i]->at);
+    for (uint32_t i = 0; ok && exchange && i < exchange->func->writes.n; i++) {
+        const uint32_t which = func->params.n + exchange->func->writes.at[i];
+        ok = check_store(r, find_store(serial, (DtStoreKind)(DT_STORE_MOMENT1 + which), param),
+                         exchanged[1 + i]->at);
+    }
     return ok;
 }
 

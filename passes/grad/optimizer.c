@@ -54,6 +54,8 @@ typedef struct Updated {
     DtValue *master_value, *grad_value, *moment_value[DT_MAX_MOMENTS];
     DtValue *squares; /* sum of the gradient's squares */
     const DtUpdateRule *rule;
+    const DtUpdateRule *exchange; /* NULL: the layout has no `compress` line */
+    DtValue *exchanged[1 + DT_MAX_MOMENTS]; /* its results: the gradient, new states */
     const DtUpdateRule *average_rule; /* NULL: the program keeps no averages */
     DtStore *average;
     DtValue *average_value;
@@ -129,12 +131,128 @@ static DtValue *read_store(Update *u, DtStore *store, const char *prefix)
     return value;
 }
 
+static DtValue *scalar(Update *u, const char *name)
+{
+    for (uint32_t i = 0; i < u->scalars.n; i++)
+        if (u->scalars.at[i]->op->kind == DT_OP_INPUT && u->scalars.at[i]->op->text == name)
+            return u->scalars.at[i];
+    DtValue *value = dt_graph_source(&u->b, DT_OP_INPUT, dt_type_scalar(DT_F32), name, NULL);
+    DT_PUSH(u->module->arena, u->scalars, value);
+    return value;
+}
+
+/* ---- rules ---- */
+
+static bool is_same(const DtOp *a, const DtOp *b, DtValue *const *in)
+{
+    bool same = a->kind == b->kind && a->n_in == b->n_in && a->number == b->number &&
+                a->out[0]->type == b->out[0]->type;
+    for (uint32_t i = 0; same && i < a->n_in; i++)
+        same = a->in[i] == in[i];
+    return same;
+}
+
+/* Copies an op of the rule's function to the entry, with these operands. An op on scalars alone is
+ * copied once for all parameters; later calls return that copy. */
+static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
+{
+    bool is_scalar = op->n_out == 1 && op->out[0]->type->rank == 0;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        is_scalar = is_scalar && in[i]->type->rank == 0;
+    for (uint32_t i = 0; is_scalar && i < u->scalars.n; i++)
+        if (is_same(u->scalars.at[i]->op, op, in))
+            return u->scalars.at[i];
+    DtValue *value = dt_graph_copy(&u->b, op, in)->out[0];
+    if (is_scalar)
+        DT_PUSH(u->module->arena, u->scalars, value);
+    return value;
+}
+
+/* Whether the op renames the axis of terms: what ranks exchange is renamed there. */
+static bool renames_terms(const DtOp *op)
+{
+    const char *worker = dt_intern(DT_WORKER_AXIS);
+    for (uint32_t i = 0; op->kind == DT_OP_RELABEL && i < op->n_relabels; i++)
+        for (uint32_t k = 0; k < op->relabels[i].n_from; k++)
+            if (op->relabels[i].from[k] == worker && op->relabels[i].to[0] != worker)
+                return true;
+    return false;
+}
+
+/* Copies the ops of a rule into the entry. now: by value of its function, with its first n inputs;
+ * moments: its states. The values of its results go to ret_results. */
+static void run_ops(Update *u, const DtUpdateRule *rule, uint32_t n, DtValue *const *moments,
+                    DtValue **now, DtValue **ret_results)
+{
+    const DtFunc *func = rule->func;
+    DtValue *in[DT_UPDATE_OPERANDS];
+    for (uint32_t i = 0; i < rule->n_scalars; i++)
+        now[func->inputs.at[n++]->id] = scalar(u, rule->scalars[i]);
+    for (uint32_t i = 0; i < func->params.n; i++)
+        now[func->inputs.at[n++]->id] = moments[i];
+    for (uint32_t i = 0; i < func->ops.n; i++) {
+        const DtOp *op = func->ops.at[i];
+        if (op->n_out != 1 || op->n_in > DT_COUNT(in) || op->func)
+            DT_BUG("an optimizer's `%s`", dt_op_info[op->kind].text);
+        for (uint32_t k = 0; k < op->n_in; k++)
+            in[k] = now[op->in[k]->id];
+        DtValue *value = copy_op(u, op, in);
+        if (renames_terms(op)) { /* bound: all ranks get it */
+            value = dt_graph_unary(&u->b, DT_OP_BIND, value);
+            value->op->text = dt_intern("");
+        }
+        now[op->out[0]->id] = value;
+    }
+    for (uint32_t i = 0; i < func->results.n; i++)
+        ret_results[i] = now[func->results.at[i]->id];
+}
+
+/* The same for a rule of the parameter. two: its first two inputs, in f32. */
+static void run_rule(Update *u, const DtUpdateRule *rule, const Updated *one,
+                     DtValue *const two[2], DtValue **ret_results)
+{
+    const DtFunc *func = rule->func;
+    DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1);
+    DtValue *first[] = {two[0], two[1], u->norms[rule->group]};
+    for (uint32_t n = 0; n < DT_COUNT(first); n++)
+        now[func->inputs.at[n]->id] = first[n];
+    run_ops(u, rule, DT_COUNT(first), one->moment_value, now, ret_results);
+}
+
+/* The same for its exchange, of the terms of the gradient. */
+static void run_exchange(Update *u, Updated *one, DtValue *terms)
+{
+    const DtFunc *func = one->exchange->func;
+    DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1);
+    now[func->inputs.at[0]->id] = terms;
+    run_ops(u, one->exchange, 1, one->moment_value + one->rule->func->params.n, now,
+            one->exchanged);
+}
+
+/* ---- gradients ---- */
+
 /* Appends ops that cast the gradient to f32 and divide it by the loss scale, so that its squares do
  * not overflow. */
 static DtValue *read_gradient(Update *u, const Updated *one)
 {
     DtValue *g = dt_graph_cast(&u->b, one->grad_value, DT_F32);
     return u->unscale != NULL ? dt_graph_binary(&u->b, DT_OP_MUL, g, u->unscale) : g;
+}
+
+/* The gradient as its exchange makes it of the terms that ranks have. */
+static DtValue *exchange_gradient(Update *u, Updated *one)
+{
+    const char *worker = dt_intern(DT_WORKER_AXIS);
+    const DtType *type = one->exchange->func->inputs.at[0]->type;
+    DtValue *own = dt_graph_terms(&u->b, one->grad_value, worker,
+                                  dt_type_with_dtype(type, one->grad_value->type->dtype));
+    own->name = dt_intern_printf("terms_%s", one->param->path);
+    own = dt_graph_cast(&u->b, own, DT_F32);
+    if (u->unscale)
+        own = dt_graph_binary(&u->b, DT_OP_MUL, own, u->unscale);
+    dt_inline_calls(one->exchange->func, NULL);
+    run_exchange(u, one, own);
+    return one->exchanged[0];
 }
 
 static DtValue *squares(Update *u, const Updated *one)
@@ -174,7 +292,8 @@ static void make_norms(Update *u, uint32_t n, Updated *all)
 {
     for (uint32_t i = 0; i < n; i++) {
         u->b.span = all[i].param->span;
-        all[i].grad_value = read_gradient(u, &all[i]);
+        all[i].grad_value =
+            all[i].exchange ? exchange_gradient(u, &all[i]) : read_gradient(u, &all[i]);
         all[i].squares = squares(u, &all[i]);
     }
     u->norm = norm_of(u, n, all, NULL);
@@ -184,16 +303,6 @@ static void make_norms(Update *u, uint32_t n, Updated *all)
         const DtParamGroup *group = i < n_groups ? &u->train->groups.at[i] : NULL;
         u->norms[i] = group && group->own_norm ? norm_of(u, n, all, group) : u->norm;
     }
-}
-
-static DtValue *scalar(Update *u, const char *name)
-{
-    for (uint32_t i = 0; i < u->scalars.n; i++)
-        if (u->scalars.at[i]->op->kind == DT_OP_INPUT && u->scalars.at[i]->op->text == name)
-            return u->scalars.at[i];
-    DtValue *value = dt_graph_source(&u->b, DT_OP_INPUT, dt_type_scalar(DT_F32), name, NULL);
-    DT_PUSH(u->module->arena, u->scalars, value);
-    return value;
 }
 
 static void give(Update *u, DtValue *value, DtStore *store, const char *name)
@@ -208,61 +317,6 @@ static void give(Update *u, DtValue *value, DtStore *store, const char *name)
 static DtValue *unless_skipped(Update *u, DtValue *new, DtValue *old)
 {
     return dt_graph_where(&u->b, u->applies, new, old);
-}
-
-/* ---- rules ---- */
-
-static bool is_same(const DtOp *a, const DtOp *b, DtValue *const *in)
-{
-    bool same = a->kind == b->kind && a->n_in == b->n_in && a->number == b->number &&
-                a->out[0]->type == b->out[0]->type;
-    for (uint32_t i = 0; same && i < a->n_in; i++)
-        same = a->in[i] == in[i];
-    return same;
-}
-
-/* Copies an op of the rule's function to the entry, with these operands. An op on scalars alone is
- * copied once for all parameters; later calls return that copy. */
-static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
-{
-    bool is_scalar = op->n_out == 1 && op->out[0]->type->rank == 0;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        is_scalar = is_scalar && in[i]->type->rank == 0;
-    for (uint32_t i = 0; is_scalar && i < u->scalars.n; i++)
-        if (is_same(u->scalars.at[i]->op, op, in))
-            return u->scalars.at[i];
-    DtValue *value = dt_graph_copy(&u->b, op, in)->out[0];
-    if (is_scalar)
-        DT_PUSH(u->module->arena, u->scalars, value);
-    return value;
-}
-
-/* Copies the ops of a rule of the parameter into the entry. two: its first two inputs, in f32;
- * the values of its results go to ret_results. */
-static void run_rule(Update *u, const DtUpdateRule *rule, const Updated *one,
-                     DtValue *const two[2], DtValue **ret_results)
-{
-    const DtFunc *func = rule->func;
-    DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1),
-            *in[DT_UPDATE_OPERANDS];
-    uint32_t n = 0;
-    DtValue *first[] = {two[0], two[1], u->norms[rule->group]};
-    for (; n < DT_COUNT(first); n++)
-        now[func->inputs.at[n]->id] = first[n];
-    for (uint32_t i = 0; i < rule->n_scalars; i++)
-        now[func->inputs.at[n++]->id] = scalar(u, rule->scalars[i]);
-    for (uint32_t i = 0; i < func->params.n; i++)
-        now[func->inputs.at[n++]->id] = one->moment_value[i];
-    for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i];
-        if (op->n_out != 1 || op->n_in > DT_COUNT(in) || op->func)
-            DT_BUG("an optimizer's `%s`", dt_op_info[op->kind].text);
-        for (uint32_t k = 0; k < op->n_in; k++)
-            in[k] = now[op->in[k]->id];
-        now[op->out[0]->id] = copy_op(u, op, in);
-    }
-    for (uint32_t i = 0; i < func->results.n; i++)
-        ret_results[i] = now[func->results.at[i]->id];
 }
 
 /* Stores the new average of the parameter, whose new value is `new`. */
@@ -291,6 +345,11 @@ static void update_one(Update *u, const Updated *one)
         const uint32_t which = func->writes.at[i];
         give(u, unless_skipped(u, results[1 + i], one->moment_value[which]), one->moment[which],
              NULL);
+    }
+    for (uint32_t i = 0; one->exchange && i < one->exchange->func->writes.n; i++) {
+        const uint32_t which = func->params.n + one->exchange->func->writes.at[i];
+        give(u, unless_skipped(u, one->exchanged[1 + i], one->moment_value[which]),
+             one->moment[which], NULL);
     }
     if (one->average_rule)
         average_one(u, one, next);
@@ -375,6 +434,23 @@ static void update_states(Update *u)
     }
 }
 
+/* Reads the states of the parameter's exchange, which are stored after those of its rule. */
+static void read_exchange(Update *u, Updated *one, const DtUpdateRule *exchange)
+{
+    const DtFunc *func = exchange->func;
+    const uint32_t first = one->rule->func->params.n;
+    one->exchange = exchange;
+    for (uint32_t k = 0; k < func->params.n; k++) {
+        const DtValue *state = func->inputs.at[func->n_args + k];
+        DtStore *store = beside(u->module, one->param, (DtStoreKind)(DT_STORE_MOMENT1 + first + k),
+                                state->type->dtype);
+        store->type = state->type;
+        store->init = func->params.at[k].init;
+        one->moment[first + k] = store;
+        one->moment_value[first + k] = read_store(u, store, "error_");
+    }
+}
+
 /* Lists each gradient of entry "grad" with its parameter, its master copy and its optimizer states.
  * Reads the parameters before everything else in the entry. */
 static Updated *list_updated(Update *u, uint32_t *ret_n)
@@ -398,6 +474,8 @@ static Updated *list_updated(Update *u, uint32_t *ret_n)
             one->moment[k] = moment_store(module, one->param, one->rule, k);
             one->moment_value[k] = read_store(u, one->moment[k], k == 0 ? "m_" : "v_");
         }
+        if (u->optimizer->exchanges.n > 0)
+            read_exchange(u, one, &u->optimizer->exchanges.at[number]);
         if (u->optimizer->averages.n == 0)
             continue;
         one->average_rule = &u->optimizer->averages.at[number];

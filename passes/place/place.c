@@ -638,6 +638,9 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
                                        origin(value)); /* sums that are pending at the end are
                                                         * added up here */
     }
+    if (is_grad && (result->store->type->partial & (uint16_t)~value->type->partial))
+        value = dt_placelazy_keep_first(
+            &w->s, value, result->store->type->partial & (uint16_t)~value->type->partial);
     if (result->store) {
         /* sums that the entry itself completes */
         const bool whole = is_update || dt_entry_predicts(entry->kind);
@@ -683,13 +686,20 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
 }
 
 /* Gives all stores (parameters with their gradients and moments, and states) the types that the
- * lines say. */
+ * lines say. With a `compress` line sums of gradients stay pending over its ranks. */
 static void place_stores(DtPlacer *p)
 {
+    const DtCompress *compress = &p->context->parallel->compress;
+    uint16_t terms = 0;
+    for (uint32_t i = 0; compress->function && i < compress->n_on; i++)
+        terms |= (uint16_t)(1u << dt_mesh_find(&p->module->mesh, compress->on[i]));
     for (uint32_t i = 0; i < p->module->stores.n; i++) {
         DtStore *store = p->module->stores.at[i];
         store->type = dt_placerule_stored(
             p, dt_placerule_of(p, store->type, store->path, store->n_loops));
+        if (store->kind == DT_STORE_GRAD && terms && !(dt_placerule_bits(store->type) & terms))
+            store->type = dt_type_make(store->type->dtype, store->type->rank, store->type->axes,
+                                       terms, DT_REDUCE_SUM);
     }
 }
 

@@ -460,6 +460,15 @@ static void find_speeds(DtPlacer *p, const DtClusterConfig *cluster)
     }
 }
 
+/* The terms of gradients that a `compress` line exchanges: one for each rank. */
+static void add_workers(DtPlacer *p, const DtCompress *compress)
+{
+    DtPlaceLine line = {.axes = {dt_intern(DT_WORKER_AXIS)}, .n_axes = 1};
+    for (uint32_t i = 0; i < compress->n_on; i++)
+        line.mesh[line.n_mesh++] = (uint8_t)dt_mesh_find(&p->module->mesh, compress->on[i]);
+    DT_PUSH(p->module->arena, p->lines, line);
+}
+
 bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *c)
 {
     DtMesh *mesh = &p->module->mesh;
@@ -477,6 +486,8 @@ bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *c)
     }
     for (uint32_t i = 0; i < c->mesh.n && mesh->n < DT_MAX_MESH; i++)
         mesh->axes[mesh->n++] = c->mesh.axes[i];
+    if (c->compress.function)
+        add_workers(p, &c->compress);
     for (uint32_t i = 0; i < c->shards.n; i++)
         if (!add_line(p, &c->shards.at[i]))
             return false;

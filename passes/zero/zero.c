@@ -715,13 +715,18 @@ bool dt_pass_zero(DtModule *module, const DtPassContext *context)
 {
     if (!context->parallel || module->mesh.n == 0)
         return false;
+    /* what each rank has of a gradient stays apart from what others have */
+    if (context->parallel->compress.function && context->parallel->zeros.n == 0)
+        return false;
     Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)},
                  .config = context->parallel, .for_cpu = context->target == DT_TARGET_CPU};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
     zero.buckets.once = !module->pipeline && !(zero.time && module->mesh.axes[0].size > 1);
     zero.buckets.ahead = wanted_ahead(context->parallel);
     dt_zero_lint_offload(&zero.buckets, zero.config, zero.for_cpu);
-    if (__builtin_popcount(mesh_bits(&zero)) > DT_MAX_SPLIT)
+    if (context->parallel->compress.function)
+        not_yet(&zero, "`zero` with `compress`");
+    else if (__builtin_popcount(mesh_bits(&zero)) > DT_MAX_SPLIT)
         not_yet(&zero, "`zero` on more than 4 mesh axes");
     else
         make_buckets(&zero);

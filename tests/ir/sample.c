@@ -161,6 +161,8 @@ static void add_communication(DtBuilder *b)
         dt_graph_comm(b, DT_OP_ALL_REDUCE, part, 1 << DATA, sample_type(DT_F32, 1, rest));
     dt_graph_comm(b, DT_OP_REDUCE_SCATTER, part, 1 << DATA, cuts);
     dt_graph_comm(b, DT_OP_SHARD, sum, 1 << DATA, cuts);
+    DtAxis terms[] = {sample_split("w", 2, DATA), sample_axis("b", 6)};
+    dt_graph_terms(b, part, dt_intern("w"), sample_type(DT_F32, 2, terms));
     DtValue *bucket = dt_graph_pack(b, 1, &a, 2, (DtValue *[]){gathered, gathered}, 16);
     dt_graph_unpack(b, 1, bucket, 6, wholes);
 }

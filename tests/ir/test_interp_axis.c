@@ -168,6 +168,25 @@ Test(interp_axis, expand)
     fixture_free(f);
 }
 
+/* Terms are shares of the operand, unequal ones, that add up to it. */
+Test(interp_axis, terms)
+{
+    Fixture *f = fixture_new();
+    DtValue *x = arg_random(f, type_of(DT_F32, "a=2 b=3"), 1);
+    DtTensor *got =
+        run(f, dt_graph_terms(&f->b, x, dt_intern("w"), type_of(DT_F32, "a=2 w=4 b=3")));
+    for (int n = 0; n < 6; n++) {
+        double sum = 0, last = 0;
+        for (int w = 0; w < 4; w++) {
+            const double term = AT(got, P("a", n / 3), P("w", w), P("b", n % 3));
+            cr_assert(w == 0 || term != last);
+            sum += last = term;
+        }
+        cr_assert_float_eq(sum, AT(f->args[0], P("a", n / 3), P("b", n % 3)), 1e-15);
+    }
+    fixture_free(f);
+}
+
 /* Length 7, windows of 3, stride 2, padding 1 before and 2 after: floor((7 + 3 - 3) / 2) + 1 = 4
  * windows. */
 Test(interp_axis, window_and_fold)

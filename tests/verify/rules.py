@@ -561,6 +561,31 @@ STATES = [  # what the test is about, in the stages' update of a state, and the 
     ("reads what no entry leaves", "  return %1\n}\nfunc update.0", "}\nfunc update.0", "  result store=2\n", ""),
 ]
 STORE = "store 0 : param f32[h=8] path=p\n"
+OWN_TERMS = """func predict : entry @1:1-2 {
+  %x.0 = input() : f32[b=4, h=8] text=x @1:1-2
+  %1 = reduce[b](%x.0) : f32[h=8] @1:1-2
+  %2 = terms[w](%1) : f32[w=2, h=8] @1:1-2
+  %3 = reduce[w](%2) : f32[h=8] @1:1-2
+  return %3
+}
+entry predict : predict {
+  result name=y
+}
+"""
+OWN_TERMS_ROWS = [  # whether it holds; the splits of b and of w; what is pending after sum and terms; changes of the text
+    (True, "m", "w=2/m", "{sum m}", "", ()),
+    (True, "m.n", "w=4/m.n", "{sum m n}", "", ()),
+    (True, "m.n", "w=2/m", "{sum m n}", "{sum n}", ()),
+    (False, "m", "w=2/n", "{sum m}", "", ()),         # not the ranks that have terms
+    (False, "m", "w=2", "{sum m}", "", ()),           # nothing has all terms
+    (False, "m", "w=4/m", "{sum m}", "", ()),         # two terms on a rank
+    (False, "m", "w=2/m", "{sum m}", "{sum m}", ()),  # still pending
+    (False, "m.n", "w=2/m", "{sum m n}", "", ()),     # forgets the other sum
+    (False, "", "w=2", "", "", ()),                   # there are ranks, and no terms
+    # more than that they add up to the sum is not known of terms: not that all are equal
+    (False, "m", "w=2/m", "{sum m}", "", (("reduce[w](%2)", "expand(%1)"),)),
+    (False, "m", "w=2/m", "{sum m}", "", (("terms[w](%1) : f32[", "expand(%1) : f32["),)),
+]
 
 
 def program(row, mesh):
@@ -576,6 +601,24 @@ def serial(text):
     """The same program without placement."""
     return re.sub(r"/[mn.]+~?", "", text) if "mesh={" not in text else re.sub(
         r" = (?:all_gather|shard)\(", " = stop(", re.sub(r"/[mn.]+~?| mesh=\{\w\}", "", text))
+
+
+def own_terms(row):
+    """The terms of a sum, and what ranks have of them."""
+    _, split, axis, pending, left, changes = row
+    extent = axis.split("/")[0]
+    first = OWN_TERMS.replace("w=2", extent)
+    final = first.replace("b=4", "b=4/" + split if split else "b=4").replace("  %1 = reduce[b](%x.0) : f32[h=8]",
+                                                                           "  %1 = reduce[b](%x.0) : f32[h=8]" + pending)
+    final = final.replace(extent + ", h=8]", axis + ", h=8]" + left)
+    mesh = re.findall("[mn]", (axis.split("/") + [""])[1])
+    over = " ".join(sorted(mesh + re.findall("[mn]", left.replace("sum", ""))))
+    final = final.replace("reduce[w](%2) : f32[h=8]", "reduce[w](%2) : f32[h=8]" + ("{sum %s}" % over if over else ""))
+    final = final.replace("  return %3", "  %%4 = all_reduce(%%3) : f32[h=8] mesh={%s} @1:1-2\n  return %%4" % over if over else "  return %3")
+    for old, new in changes:
+        assert old in final
+        final = final.replace(old, new)
+    return first, MESH + final
 
 
 def ring(row):
@@ -892,6 +935,11 @@ def main(prover):
             if (verdict == "holds") != row[0] or (not row[0] and "is not what" not in verdict):
                 failed += 1
                 print("FAIL %s for %s: %s" % ("; ".join(row[3]), "; ".join(row[1]), verdict))
+        for row in OWN_TERMS_ROWS:
+            verdict = prove(prover, folder, *own_terms(row))
+            if (verdict == "holds") != row[0]:
+                failed += 1
+                print("FAIL terms %s: %s" % (", ".join(map(str, row[1:])), verdict))
         for row in ZEROS:
             verdict = verdict_of([prover], folder, ZERO, zeros(row))
             if (verdict == "holds") != row[0] or (not row[0] and "is not what" not in verdict):
@@ -972,7 +1020,7 @@ def main(prover):
         if "is stored before all of the step have read it" not in verdict:
             failed += 1
             print("FAIL a parameter is overwritten: %s" % verdict)
-    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + TERMS + ZEROS + 2 * LONG_SUMS + RANGES + PARTS_ROWS + GROWS + RINGS + DEALS + STATES + ROUNDS + CROSSINGS + ACTIVATIONS) + 4 - failed, failed))
+    print("%d passed, %d failed" % (len(ROWS + LINEAR + AGAIN + TERMS + OWN_TERMS_ROWS + ZEROS + 2 * LONG_SUMS + RANGES + PARTS_ROWS + GROWS + RINGS + DEALS + STATES + ROUNDS + CROSSINGS + ACTIVATIONS) + 4 - failed, failed))
     return 1 if failed else 0
 
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-METHODS = {"exact": "", "int8": "compress int8 on data"}
+METHODS = {"exact": "", **{name: "compress %s on data" % name for name in ("int8", "fp8", "one_bit")}}
 SMALL = """include "std.dsl"
 dim batch = 16, seq = 64, vocab = 256, embed = 64, mid = 256, layers = 2
 model net(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
@@ -67,7 +67,7 @@ def main(dtc, dtrun, steps):
         os.chdir(folder)
         for name, line in METHODS.items():
             losses, received = curve(dtc, dtrun, steps, line)
-            print("%-6s %s  %.0f bytes" % (name, " ".join("%.4f" % loss for loss in losses), received))
+            print("%-7s %s  %.0f bytes" % (name, " ".join("%.4f" % loss for loss in losses), received))
         for rate in ("12.5GB/s", "1.25GB/s", "125MB/s"):
             print("GPT-2, 4 machines, %-9s" % rate, "  ".join("%s %.3f s" % (name, predicted(dtc, line, rate)) for name, line in METHODS.items()))
 

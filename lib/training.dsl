@@ -318,3 +318,43 @@ fn int8[worker, all](terms[..., worker, all]) -> [..., all] {
   error = wanted - (f32(code) - 128) * scale
   return sum[received]((f32(code[worker -> received]) - 128) * scale[worker -> received])
 }
+
+# The same in floats of 8 bits, 4 of them an exponent (Micikevicius et al., FP8 formats for deep learning, 2022; Peng
+# et al., FP8-LM, 2023): small elements keep their first digits.
+fn fp8[worker, all](terms[..., worker, all]) -> [..., all] {
+  state error[..., worker, all] = zeros
+  wanted = terms + error
+  scale = max(max[all](abs(wanted)) / 448, 1e-30)
+  size_of = min(abs(wanted) / scale, 448)
+  power, below = 2 ** -6, 0
+  repeat i in (-5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8) {
+    power = where(size_of >= 2 ** i, 2 ** i, power)
+    below = below + where(size_of >= 2 ** i, 8, 0)
+  }
+  digits = floor(size_of / power * 8 + 0.5)
+  error = wanted - where(wanted < 0, -1, 1) * power * digits / 8 * scale
+  got = f32(u8(below + digits + where(wanted < 0, 128, 0))[worker -> received])
+  steps = got % 128
+  n = max(floor(steps / 8) - 1, 0)
+  unit = 2 ** -9
+  repeat k in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14) { unit = where(n >= k, 2 ** (k - 9), unit) }
+  return sum[received](where(got < 128, 1, -1) * unit * (steps - 8 * n) * scale[worker -> received])
+}
+
+dim bit = 8          # of a byte
+axis element, place  # of a parameter
+
+# The same in one bit: signs, eight in a byte, and the mean of what they stand for (Karimireddy et al., Error feedback
+# fixes SignSGD, 2019).
+fn one_bit[worker, all](terms[..., worker, all]) -> [..., all] {
+  state error[..., worker, all] = zeros
+  n = size[all]
+  wanted = terms + error
+  scale = sum[all](abs(wanted)) / n
+  up = where(wanted >= 0, 1.0, 0.0)
+  code = u8(sum[bit](window[element, bit](up[(all) -> element], 8, stride = 8, pad = (0, (8 - n % 8) % 8)) * 2 ** f32(iota[bit])))
+  error = wanted - (2 * up - 1) * scale
+  all_up = floor(f32(code[worker -> received]) / 2 ** f32(iota[bit])) % 2
+  back = all_up[(element, bit) -> place][place = 0 .. n][place -> (all)]
+  return sum[received]((2 * back - 1) * scale[worker -> received])
+}

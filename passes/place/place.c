@@ -646,6 +646,8 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
         const bool whole = is_update || dt_entry_predicts(entry->kind);
         uint16_t keep = whole || value->type->pending != DT_REDUCE_SUM ? 0 : UINT16_MAX;
         keep &= (uint16_t)~dt_placerule_bits(result->store->type);
+        if (is_grad && result->store->type->partial) /* only `compress` completes them */
+            keep &= result->store->type->partial;
         value = dt_placeconvert_to(&w->s, value,
                                    settled(&w->s, value, result->store->type, keep | p->time));
     } else if (dt_entry_predicts(entry->kind)) {

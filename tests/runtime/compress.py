@@ -22,7 +22,7 @@ except ImportError:
     sys.exit(77)
 
 F = numpy.float32
-SAMPLES, BATCH, INPUTS, HIDDEN, OUTPUTS, STEPS, RATE = 64, 8, 4, 4, 2, 20, 0.1
+SAMPLES, BATCH, INPUTS, HIDDEN, OUTPUTS, STEPS, RATE = 64, 8, 4, 4, 2, 20, 0.05
 PROGRAM = """include "std.dsl"
 dim batch = %d, inputs = %d, hidden = %d, outputs = %d
 model net(x[batch, inputs]) -> [batch, outputs] {
@@ -40,12 +40,13 @@ cluster two { gpus = 2; gpu = "cpu" }
 cluster four { gpus = 4; gpu = "cpu" }
 parallel exact on four { mesh data = 4; shard batch on data }
 """ % (BATCH, INPUTS, HIDDEN, OUTPUTS, RATE, STEPS)
-LINES = {"int8": "compress int8 on data"}
+LINES = {method: "compress %s on data" % method for method in ("int8", "fp8", "one_bit")}
 LAYOUTS = {
     "data4": (4, 1, "four { mesh data = 4; shard batch on data; %s }"),
     "data2": (2, 1, "two { mesh data = 2; shard batch on data; %s }"),
     "micro": (2, 2, "two { mesh data = 2; shard batch on data; micro batch = 2; %s }"),
     "mixed": (2, 1, "four { mesh data = 2, tensor = 2; shard batch on data; shard inputs on tensor; %s }"),
+    "nodes": (2, 1, "four { mesh data = 2, near = 2; shard batch on data, near; %s }"),
 }
 
 
@@ -57,9 +58,24 @@ def int8(wanted):
     return (numpy.floor(wanted / scale + F(0.5)) * scale).astype(F)
 
 
-METHODS = {"int8": int8}
-# bytes that all ranks receive in a step: by elements, parameters, ranks; and 4 bytes of the loss, each as an all-reduce receives it
-BYTES = {"int8": lambda n, p, ranks: (n + 4 * p) * (ranks - 1) * ranks + 2 * 4 * (ranks - 1)}
+def fp8(wanted):
+    """Peng et al. 2023: floats of 4 bits of exponent and 3 of mantissa (Micikevicius et al. 2022), the largest of them 448."""
+    scale = numpy.maximum(numpy.abs(wanted).max() / F(448), F(1e-30))
+    size = numpy.minimum(numpy.abs(wanted) / scale, F(448))
+    power = F(2) ** numpy.clip(numpy.floor(numpy.log2(numpy.maximum(size.astype(float), 2.0**-6))), -6, 8).astype(F)
+    digits = numpy.floor(size / power * 8 + F(0.5))
+    return (numpy.where(wanted < 0, -1, 1).astype(F) * power * digits / 8 * scale).astype(F)
+
+
+def one_bit(wanted):
+    """Karimireddy et al. 2019: signs, and the mean of what they stand for."""
+    scale = F(numpy.abs(wanted).sum(dtype=F) / F(wanted.size))
+    return numpy.where(wanted >= 0, scale, -scale).astype(F)
+
+
+METHODS = {"int8": int8, "fp8": fp8, "one_bit": one_bit}
+# bytes of all elements of a parameter as a rank sends them, besides 4 of the scale
+SENT = {"int8": lambda n: n, "fp8": lambda n: n, "one_bit": lambda n: (n + 7) // 8}
 
 
 def gradients(p, x, y):
@@ -148,7 +164,6 @@ def main(tools):
     x = draw.standard_normal((SAMPLES, INPUTS)).astype(F)
     y = numpy.sin(x @ draw.standard_normal((INPUTS, OUTPUTS)).astype(F)).astype(F)
     shapes = {"one.w": (INPUTS, HIDDEN), "one.b0": (HIDDEN,), "two.w": (HIDDEN, OUTPUTS), "two.b0": (OUTPUTS,)}
-    elements = sum(int(numpy.prod(shape)) for shape in shapes.values())
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         numpy.save("x.npy", x)
@@ -168,7 +183,8 @@ def main(tools):
             for layout in LAYOUTS:
                 bytes_of_step = test(tools, method, layout, x, y, order_of_samples(), shapes)
                 if layout == "data4":
-                    check(bytes_of_step == BYTES[method](elements, len(shapes), 4),
+                    sent = sum(SENT[method](int(numpy.prod(shape))) + 4 for shape in shapes.values())
+                    check(bytes_of_step == 4 * 3 * sent + 2 * 4 * 3,  # from the others; and the loss, by an all-reduce
                           "%s: %g bytes a step, %g without it" % (method, bytes_of_step, exact))
     print("compress: %d failed" % len(failures))
     return 1 if failures else 0

@@ -48,6 +48,16 @@ train swa {
   frozen = "out.*"
   steps = 5
 }
+train skipping { # the first loss scale is too large for f16
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(bin("tokens.bin", u8))
+  loss = 200 * mean[batch, seq](xent[vocab](net(tokens), labels))
+  precision = mixed(compute = f16, loss_scale = dynamic)
+  optimizer = adamw(lr = 2e-2)
+  average = ema(0.75)
+  frozen = "out.*"
+  save = every(1)
+  steps = 12
+}
 train own {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(bin("tokens.bin", u8))
   loss = mean[batch, seq](xent[vocab](net(tokens), labels))

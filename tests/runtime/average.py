@@ -176,6 +176,19 @@ def has_own_rules(tools):
     check("equal to the serial program: 2 ranks" in text, text)
 
 
+def is_left_alone(tools):
+    """Updates that a loss scale skips, since gradients are not finite, change no average."""
+    events = train(tools, compile_plan(tools, "skipping"), "skipping")
+    skipped = [0] + [event["skipped"] for event in events if event["event"] == "step"]
+    last = len(skipped) - 1
+    check(0 < skipped[-1] < last - 1, "some updates are skipped: %s" % skipped)
+    train(tools, "skipping_none.plan", "unskipped", "--steps", "0")
+    model = [parts(saved("skipping" if step else "unskipped", step))[0] for step in range(last + 1)]
+    taken = [0] + [step for step in range(1, last + 1) if skipped[step] == skipped[step - 1]]
+    steps = [{name: values for name, values in model[step].items() if not name.startswith("out.")} for step in taken]
+    near("skipping", parts(saved("skipping", last))[1], follow(lambda n, a, p: 0.75 * a + 0.25 * p, steps))
+
+
 def main():
     tools = [os.path.abspath(tool) for tool in sys.argv[1:3]]
     with tempfile.TemporaryDirectory() as folder:
@@ -187,6 +200,7 @@ def main():
         goes_on(tools)
         ranks_agree(tools, begin)
         has_own_rules(tools)
+        is_left_alone(tools)
         os.chdir("/")
     print("%d failed" % len(failures))
     return len(failures) > 0

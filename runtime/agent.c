@@ -174,6 +174,38 @@ static void take_stop(DtAgent *a, uint32_t from)
 
 void dt_agent_stop(DtAgent *a) { take_stop(a, a->n); }
 
+/* ---- waits ---- */
+
+/* Takes it if the rank waited for is here, or hands it on towards that rank's node. False: there is
+ * no such rank, or it comes from there. */
+static bool take_wait(DtAgent *a, uint32_t from, const DtMessage *m)
+{
+    const uint64_t ranks = (uint64_t)a->nodes * a->per_node;
+    const uint32_t other = (uint32_t)m->token;
+    if (m->node >= ranks || other >= ranks)
+        return false;
+    const uint32_t node = other / a->per_node;
+    const int64_t child = dt_tree_towards(a->node, node);
+    const uint32_t next = child < 0 ? PARENT : 1 + (uint32_t)child;
+    if (node == a->node) {
+        if (a->wait && m->attempt == a->attempt)
+            a->wait(a->context, m->node, other, (uint32_t)(m->token >> 32));
+        return true;
+    }
+    if (next == from)
+        return false;
+    send_to(a, next, m);
+    return true;
+}
+
+void dt_agent_wait(DtAgent *a, uint32_t rank, uint32_t other, uint32_t ms)
+{
+    DtMessage m = message(a, DT_MESSAGE_WAIT);
+    m.node = rank;
+    m.token = other | (uint64_t)ms << 32;
+    take_wait(a, a->n, &m);
+}
+
 /* ---- attempts ---- */
 
 /* Resets all that is of one attempt. */
@@ -264,6 +296,7 @@ bool dt_agent_hear(DtAgent *a, uint32_t neighbour, const DtMessage *m, uint64_t 
     switch (m->kind) {
     case DT_MESSAGE_BEAT: return true;
     case DT_MESSAGE_STOP: take_stop(a, neighbour); return true;
+    case DT_MESSAGE_WAIT: return take_wait(a, neighbour, m);
     case DT_MESSAGE_FAILED:
         if (m->node >= a->nodes || (m->attempt > a->attempt + 1))
             return false;

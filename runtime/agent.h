@@ -11,6 +11,7 @@
  *     STOP     all    a signal: finish the step, save, end
  *     ENDED    up     all ranks of my part have ended, with the first exit code that is not 0
  *     RESULT   down   what the attempt ended with, and whether another one begins
+ *     WAIT     to one node: a rank waits long for a rank of that node
  *     BEAT     to the neighbours, each second
  *
  * States of a node: joining (from the first connection to START) | in an attempt (from START; it
@@ -40,6 +41,8 @@ typedef struct DtAgent {
     DtNeighbour at[33];
     /* Sends to a neighbour; a connection that breaks is reported by dt_agent_lose later. */
     void (*send)(void *context, uint32_t neighbour, const DtMessage *message);
+    /* Rank `rank` of another node has waited for rank `other` of this one; NULL: nobody listens. */
+    void (*wait)(void *context, uint32_t rank, uint32_t other, uint32_t ms);
     void *context;
     uint64_t looked_ns, beat_ns, failed_ns, ended_ns;
     uint32_t attempt;        /* from 1; 0: none has begun */
@@ -74,6 +77,8 @@ void dt_agent_begin(DtAgent *agent, uint16_t port, uint64_t token);
 /* This node has a failure or a signal. */
 void dt_agent_fail(DtAgent *agent, int32_t code, const char *text, uint64_t now_ns);
 void dt_agent_stop(DtAgent *agent);
+/* Tells the node of rank `other` that rank `rank` of this one has waited for it for so long. */
+void dt_agent_wait(DtAgent *agent, uint32_t rank, uint32_t other, uint32_t ms);
 /* The ranks of this node have ended. */
 void dt_agent_end(DtAgent *agent, int32_t code, uint64_t now_ns);
 /* On node 0: whether those of all nodes have, or of all that are left. */

@@ -58,6 +58,12 @@ void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t
 DtStatus dt_cluster_start(DtCluster *nodes, DtShared *shared);
 /* Sends a message to all other nodes. */
 void dt_cluster_tell(DtCluster *nodes, DtClusterNews news, int32_t code, const char *text);
+/* Tells other nodes, twice a second, which of their ranks the ranks of this node wait for; and adds
+ * to the samples of all ranks those of ranks of other nodes that have said so. n ranks from number
+ * first on are here. */
+struct DtWatchSample;
+void dt_cluster_share_waits(DtCluster *nodes, struct DtWatchSample *samples, uint32_t first,
+                            uint32_t n);
 /* Takes a message of another node, or notes that it has gone, without waiting. DT_CLUSTER_NOTHING:
  * there is none. */
 DtClusterNote dt_cluster_hear(DtCluster *nodes);

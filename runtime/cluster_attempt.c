@@ -44,12 +44,12 @@ void dt_cluster_sleep(const DtCluster *n)
 /* Hears one neighbour. False: its connection is broken, or it talks nonsense. */
 static bool hear_neighbour(DtCluster *n, uint32_t neighbour, uint64_t now_ns)
 {
-    DtLink *link = &n->links[neighbour];
+    DtAgentLink *link = &n->links[neighbour];
     for (;;) {
         DtMessage m;
-        const bool lives = dt_link_pump(link), is_full = link->n_in == sizeof link->in;
+        const bool lives = dt_agentlink_pump(link), is_full = link->n_in == sizeof link->in;
         int got;
-        while ((got = dt_link_next(link, &m)) > 0)
+        while ((got = dt_agentlink_next(link, &m)) > 0)
             if (!dt_agent_hear(&n->agent, neighbour, &m, now_ns))
                 return false;
         if (!lives || got < 0 || !is_full)
@@ -68,7 +68,7 @@ void dt_cluster_pump(DtCluster *n, uint64_t now_ns)
     dt_agent_tick(&n->agent, now_ns);
     for (uint32_t i = n->agent.first; i < n->agent.n; i++)
         if (n->agent.at[i].is_lost)
-            dt_link_close(&n->links[i]);
+            dt_agentlink_close(&n->links[i]);
 }
 
 /* ---- start ---- */

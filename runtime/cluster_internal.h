@@ -6,7 +6,7 @@
 #include "runtime/agent.h"
 #include "runtime/cluster.h"
 #include "runtime/greeting.h"
-#include "runtime/link.h"
+#include "runtime/agent_link.h"
 #include "runtime/newcomers.h"
 #include "runtime/socket.h"
 #include "runtime/tree.h"
@@ -34,6 +34,12 @@ typedef struct DtGathered {
     char address[DT_HOST_BYTES], host[DT_HOST_BYTES];
 } DtGathered;
 
+/* A rank of another node that waits for one of this node. */
+typedef struct DtClusterWaiter {
+    uint32_t rank;
+    uint64_t began_ns, heard_ns; /* dt_now_ns() of this machine; heard_ns 0: there is none */
+} DtClusterWaiter;
+
 struct DtCluster {
     const DtRunOptions *options;
     uint32_t nodes, node;
@@ -54,12 +60,14 @@ struct DtCluster {
     DtMeet goal; /* with whom it connects */
     uint32_t tries;
     char why[200]; /* why the last try failed */
-    DtLink refuser; /* on node 0: one that is about to say why it cannot start */
+    DtAgentLink refuser; /* on node 0: one that is about to say why it cannot start */
     uint64_t refuser_ns;
     DtMessage refusal;
 
+    DtClusterWaiter *waiters; /* by rank of this node */
+    uint64_t told_ns;         /* when this node last told others of its waits */
     DtAgent agent;
-    DtLink links[1 + DT_TREE_DEGREE]; /* by neighbour */
+    DtAgentLink links[1 + DT_TREE_DEGREE]; /* by neighbour */
 };
 
 /* plan: NULL if it cannot be read. The cluster is to be parted in any case. */
@@ -71,6 +79,8 @@ void dt_cluster_step(DtCluster *n, uint64_t now_ns);
 nfds_t dt_cluster_polls(const DtCluster *n, struct pollfd *ret_polls);
 /* Sleeps until something has come, or a tenth of a second. */
 void dt_cluster_sleep(const DtCluster *n);
+/* Rank `rank` of another node has waited for rank `other` of this one (DtAgent.wait). */
+void dt_cluster_note_wait(void *cluster, uint32_t rank, uint32_t other, uint32_t ms);
 /* Hears what has come from the neighbours, and looks at deadlines. */
 void dt_cluster_pump(DtCluster *n, uint64_t now_ns);
 

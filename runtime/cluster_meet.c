@@ -127,9 +127,9 @@ static bool answer(DtCluster *n, DtNewcomer *one, bool is_there)
 
 static void send_now(int fd, const DtMessage *m)
 {
-    DtLink link = {.fd = -1};
-    dt_link_open(&link, fd);
-    dt_link_send(&link, m); /* it is short: the system takes it all */
+    DtAgentLink link = {.fd = -1};
+    dt_agentlink_open(&link, fd);
+    dt_agentlink_send(&link, m); /* it is short: the system takes it all */
     free(link.out);
 }
 
@@ -151,8 +151,8 @@ static void take_at_root(DtCluster *n, DtNewcomer *one)
         memcpy(at->host, one->hello.facts.host, sizeof at->host);
         n->n_gathered++;
     } else {
-        dt_link_close(&n->refuser);
-        dt_link_open(&n->refuser, one->fd);
+        dt_agentlink_close(&n->refuser);
+        dt_agentlink_open(&n->refuser, one->fd);
         n->refuser_ns = dt_now_ns();
         n->refusal.node = one->hello.node;
     }
@@ -165,7 +165,7 @@ static void take_child(DtCluster *n, DtNewcomer *one, uint64_t now_ns)
     const bool is_child = one->hello.role == DT_ROLE_AGENT && at > 0 && at < n->agent.n;
     if (!answer(n, one, !is_child || n->agent.at[at].is_there))
         return;
-    dt_link_open(&n->links[at], one->fd);
+    dt_agentlink_open(&n->links[at], one->fd);
     dt_agent_meet(&n->agent, at, one->hello.facts.host, now_ns);
 }
 
@@ -219,11 +219,11 @@ static void hear_refuser(DtCluster *n, uint64_t now_ns)
     const uint32_t node = n->refusal.node;
     if (n->refuser.fd < 0)
         return;
-    const bool lives = dt_link_pump(&n->refuser);
-    const int got = dt_link_next(&n->refuser, &m);
+    const bool lives = dt_agentlink_pump(&n->refuser);
+    const int got = dt_agentlink_next(&n->refuser, &m);
     if (got == 0 && lives && now_ns < n->refuser_ns + refuser_ns)
         return;
-    dt_link_close(&n->refuser);
+    dt_agentlink_close(&n->refuser);
     if (got <= 0 || m.kind != DT_MESSAGE_FAILED)
         return;
     n->refusal = m;
@@ -271,7 +271,7 @@ static void send_routes(DtCluster *n, uint64_t now_ns)
         if (parent > 0) {
             close(at->fd);
         } else {
-            dt_link_open(&n->links[i], at->fd);
+            dt_agentlink_open(&n->links[i], at->fd);
             dt_agent_meet(&n->agent, i, at->host, now_ns);
         }
         at->fd = -1;
@@ -323,10 +323,10 @@ static void begin_connection(DtCluster *n, uint64_t now_ns)
 /* Has connected with the goal. */
 static void arrive(DtCluster *n, uint64_t now_ns)
 {
-    dt_link_open(&n->links[0], n->greeting.fd);
+    dt_agentlink_open(&n->links[0], n->greeting.fd);
     n->greeting.fd = -1;
     if (n->refuses) {
-        dt_link_send(&n->links[0], &n->refusal);
+        dt_agentlink_send(&n->links[0], &n->refusal);
         fail(n, DT_OK);
     } else if (n->stage == DT_STAGE_CONNECTS) {
         n->stage = DT_STAGE_WAITS;
@@ -388,7 +388,7 @@ static void take_route(DtCluster *n, const DtMessage *m, uint64_t now_ns)
         n->stage = DT_STAGE_JOINS;
         dt_agent_meet(&n->agent, 0, n->goal.host, now_ns);
     } else {
-        dt_link_close(&n->links[0]);
+        dt_agentlink_close(&n->links[0]);
         n->goal.port = m->port;
         memcpy(n->goal.host, m->text, strlen(m->text) + 1);
         n->stage = DT_STAGE_GOES;
@@ -400,8 +400,8 @@ static void take_route(DtCluster *n, const DtMessage *m, uint64_t now_ns)
 static void wait_for_route(DtCluster *n, uint64_t now_ns)
 {
     DtMessage m;
-    const bool lives = dt_link_pump(&n->links[0]);
-    const int got = dt_link_next(&n->links[0], &m);
+    const bool lives = dt_agentlink_pump(&n->links[0]);
+    const int got = dt_agentlink_next(&n->links[0], &m);
     if (got == 1 && m.kind == DT_MESSAGE_ROUTE)
         take_route(n, &m, now_ns);
     else if (got == 1 && m.kind == DT_MESSAGE_FAILED)
@@ -471,7 +471,7 @@ void dt_cluster_step(DtCluster *n, uint64_t now_ns)
 static void send_to_neighbour(void *context, uint32_t neighbour, const DtMessage *m)
 {
     DtCluster *n = context;
-    dt_link_send(&n->links[neighbour], m);
+    dt_agentlink_send(&n->links[neighbour], m);
 }
 
 /* Opens the sockets of a node that takes others: node 0, or one that has children. */
@@ -492,13 +492,15 @@ static DtStatus open_with(DtCluster *n, uint32_t per_node)
     dt_agent_init(&n->agent, n->nodes, n->node, per_node);
     n->agent.send = send_to_neighbour;
     n->agent.context = n;
+    n->agent.wait = dt_cluster_note_wait;
     n->stage = n->node == 0 ? DT_STAGE_GATHERS : DT_STAGE_CONNECTS;
     n->began_ns = dt_now_ns();
     n->greeting.fd = n->refuser.fd = -1;
     for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++)
         n->links[i].fd = -1;
     n->gathered = calloc(n_gathered, sizeof *n->gathered);
-    if (!n->gathered)
+    n->waiters = calloc(per_node, sizeof *n->waiters);
+    if (!n->gathered || !n->waiters)
         return dt_status_fail(DT_EXIT_RETRY, "no memory for %u nodes", n->nodes);
     for (uint32_t i = 0; i < n_gathered; i++)
         n->gathered[i].fd = -1;
@@ -576,15 +578,16 @@ void dt_cluster_part(DtCluster *n)
             close(n->gathered[i].fd);
     for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++) {
         const uint64_t until_ns = dt_now_ns() + 1000000000u;
-        while (n->links[i].fd >= 0 && n->links[i].n_out > 0 && dt_link_pump(&n->links[i]) &&
+        while (n->links[i].fd >= 0 && n->links[i].n_out > 0 && dt_agentlink_pump(&n->links[i]) &&
                dt_now_ns() < until_ns)
             usleep(1000);
-        dt_link_close(&n->links[i]);
+        dt_agentlink_close(&n->links[i]);
     }
-    dt_link_close(&n->refuser);
+    dt_agentlink_close(&n->refuser);
     if (n->greeting.fd >= 0)
         close(n->greeting.fd);
     dt_newcomers_free(n->newcomers);
     free(n->gathered);
+    free(n->waiters);
     free(n);
 }

@@ -16,6 +16,7 @@
 #include "runtime/cluster.h"
 #include "runtime/rank.h"
 #include "runtime/reading.h"
+#include "runtime/same_library.h"
 #include "runtime/saver.h"
 #include "runtime/windows.h"
 
@@ -335,7 +336,7 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
         status = rank->comm_ops->open(rank, &rank->comm);
     if (dt_status_ok(&status))
         atomic_store(&rank->slot->memory, rank->memory_bytes);
-    return status;
+    return dt_status_ok(&status) ? dt_samelibrary_check(rank) : status;
 }
 
 DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t number,

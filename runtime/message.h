@@ -18,6 +18,8 @@ typedef enum DtMessageKind {
     DT_MESSAGE_STOP,     /* to all: finish the step, save, end */
     DT_MESSAGE_ENDED,    /* to the parent: all ranks of my part of the tree have ended with code */
     DT_MESSAGE_RESULT,   /* to children: exit code of the attempt, and whether another one begins */
+    DT_MESSAGE_WAIT,     /* to the node of a rank: rank `node` waits for it; token: that rank, and
+                          * in its upper half for how many milliseconds */
     DT_MESSAGE_KINDS
 } DtMessageKind;
 

@@ -56,6 +56,8 @@ typedef struct DtSlot {
     /* hash of its device's kind: ranks with equal ones use the same algorithms */
     _Atomic uint64_t kind;
     char host[64]; /* name of its machine, written when it is loaded */
+    /* with several nodes: hash of the library that computes products (same_library.c) */
+    _Atomic uint64_t library;
     _Atomic uint64_t attention; /* hash of DtRank.attention and of the kernels that the library
                                  * computes */
     /* 1 + the number of the step whose loss or norm is not finite on this rank; 0: none is */

@@ -298,6 +298,8 @@ static void watch(Supervisor *all)
     for (uint32_t r = 0; r < all->n_ranks; r++)
         all->samples[r] =
             dt_watch_sample(all->plan, dt_shared_slot(all->plan, all->shared, r), all->pids[r]);
+    if (all->cluster)
+        dt_cluster_share_waits(all->cluster, all->samples, all->first, all->n_local);
     DtWatchEvent event = dt_watch_step(all->watch, all->samples, dt_now_ns());
     if (event.kind == DT_WATCH_NOTHING)
         return;

@@ -18,6 +18,10 @@
  * so that the noise of a busy machine is no news), and again the run goes on; --timeout is there to
  * end it.
  *
+ * A rank of another machine counts as a waiter, if that machine says so, and is never to blame
+ * here: its own machine judges it. Nor does a cycle of waits lead through it, since a message
+ * between machines may be under way for long.
+ *
  * Time is what the watcher has seen: if it was itself stopped (Ctrl-Z, a suspended laptop), that
  * gap does not count, nor for an instruction that was under way. The rules work on samples, so that
  * tests can play any history. */
@@ -138,7 +142,8 @@ static bool is_in_cycle(const DtWatch *watch, uint32_t rank)
     uint32_t at = rank;
     for (uint32_t steps = 0; steps <= watch->n_ranks; steps++) {
         const Seen *seen = &watch->seen[at];
-        if (!waits_long(seen) || seen->last.waits_for >= watch->n_ranks)
+        if (!waits_long(seen) || seen->last.is_elsewhere ||
+            seen->last.waits_for >= watch->n_ranks)
             return false;
         youngest_ns =
             seen->last.wait_began_ns > youngest_ns ? seen->last.wait_began_ns : youngest_ns;
@@ -180,7 +185,7 @@ static bool is_slow(const Seen *seen, uint64_t now_ns)
 static DtWatchKind judge(const DtWatch *watch, uint32_t rank, uint32_t waiter, uint64_t now_ns)
 {
     const Seen *seen = &watch->seen[rank];
-    if (!seen->last.alive || seen->last.phase == DT_PHASE_DONE ||
+    if (!seen->last.alive || seen->last.is_elsewhere || seen->last.phase == DT_PHASE_DONE ||
         seen->last.phase == DT_PHASE_FAILED)
         return DT_WATCH_NOTHING;
     DtWatchKind kind = DT_WATCH_NOTHING;

@@ -12,6 +12,7 @@ typedef struct DtWatchSample {
     /* loading, saving, reading data or printing: the rank may wait for something outside of the
      * program */
     bool reads_or_writes;
+    bool is_elsewhere;   /* a rank of another machine, of which only its wait is known */
     bool waiting;        /* waiting for another rank */
     uint32_t waits_for;  /* the rank for which it waits, or UINT32_MAX */
     uint64_t wait_began_ns, wait_looked_ns; /* progress counter of the slot (shared.h) */

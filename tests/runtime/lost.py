@@ -4,32 +4,43 @@
 
 Four hosts, network namespaces joined by veth, train on processors. An agent is stopped; the same while a rank of another host is
 killed; node 0 is killed; a link goes down. Every host that is left names the lost one within 5 s, ends with 75, and leaves no
-process. Where namespaces cannot be made, links stay up. ROUNDS: how often each case runs (1)."""
+process. Where namespaces cannot be made, links stay up. Before that, a host with another build of the library of products is
+refused. ROUNDS: how often each case runs (1)."""
 
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 
 from hosts import compile_plan, free_port, hosts, outputs, ranks_of, wait_for
-from runs import check, failures, write_tokens
+from runs import CLUSTERS, NET, check, failures, run, write_tokens
 
 NODES, LIMIT_S = 4, 5.0
 SILENT, GONE = "nothing was heard of it for 3.5 s", "it has gone: its dtrun has ended"
 
 
-def start(dtrun, names, address, folder):
+def compile_four(dtc):
+    """A rank for each host."""
+    with open("four.dsl", "w") as file:
+        file.write(NET + "  optimizer = adamw(lr = 1e-2, clip = 1.0)\n  steps = 4\n}\n" + CLUSTERS +
+                   "parallel layout on four { mesh data = 4; shard batch on data }\n")
+    run([dtc, "four.dsl", "-o", "four.plan"])
+
+
+def start(dtrun, names, address, folder, plan, env):
     """Each node writes to a file, so that the time of a line can be seen."""
     port, started = free_port(), []
     for i, name in enumerate(names):
         inside = ["ip", "netns", "exec", name] if name else []
         with open("said%d" % i, "w") as said:
             started.append(subprocess.Popen(
-                [*inside, dtrun, "zero3.plan", "--quiet", "--nodes", str(NODES), "--node", str(i), "--meet", "%s:%d" % (address, port),
-                 "--comm", "tcp", *outputs(folder), "--steps", "1000000"], stdout=said, stderr=said))
+                [*inside, dtrun, plan, "--quiet", "--nodes", str(NODES), "--node", str(i), "--meet", "%s:%d" % (address, port),
+                 "--comm", "tcp", *outputs(folder), "--steps", "1000000"], stdout=said, stderr=said,
+                env=dict(os.environ, **env.get(i, {}))))
     return started
 
 
@@ -39,7 +50,7 @@ def said_by(node):
 
 
 def processes():
-    found = subprocess.run(["pgrep", "-f", "zero3.plan.*%d" % os.getpid()], capture_output=True, text=True).stdout.split()
+    found = subprocess.run(["pgrep", "-f", "[.]plan --quiet .*run-%d" % os.getpid()], capture_output=True, text=True).stdout.split()
     return [int(pid) for pid in found]
 
 
@@ -74,30 +85,64 @@ def wait_for_lines(wanted, others, began):
     return None
 
 
+def copy_library(folder):
+    """A copy of oneDNN with another digest of the linker; False: the system has none, or without a digest."""
+    listed = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True).stdout
+    found = re.search(r"(libdnnl\.so\.\d\S*) .* => (\S+)", listed)
+    if not found:
+        return False
+    with open(found.group(2), "rb") as file:
+        code = bytearray(file.read())
+    note = code.find(struct.pack("<III4s", 4, 20, 3, b"GNU"))
+    code[note + 16] ^= 1
+    os.mkdir(folder)
+    with open(os.path.join(folder, found.group(1)), "wb") as file:
+        file.write(code)
+    return note >= 0
+
+
+def refuse_library(dtrun, names, address):
+    if not copy_library("other"):
+        print("skipped: no libdnnl here", flush=True)
+        return
+    path = os.path.abspath("other") + ":" + os.environ.get("LD_LIBRARY_PATH", "")
+    started = start(dtrun, names, address, "run-%d" % os.getpid(), "four.plan", {2: {"LD_LIBRARY_PATH": path}})
+    try:
+        codes = [process.wait(timeout=40) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    check(codes == [2] * NODES and all("rank 2 on host" in said_by(i) and "another build of the library" in said_by(i)
+                                       for i in range(NODES)), "another library: %s\n%s" % (codes, said_by(0)))
+    print("ok another library", flush=True)
+
+
 def lose(dtrun, names, address, what, act, lost, wanted):
     folder = "run-%d" % os.getpid()
     subprocess.run(["rm", "-rf", folder, folder + ".log"], check=True)
-    started = start(dtrun, names, address, folder)
-    wait_for(folder + ".log", 2)
-    began = time.time()
-    act(started, names, lost)
-    others = [i for i in range(NODES) if i != lost]
-    took = wait_for_lines(wanted, others, began)
-    texts = "\n".join(said_by(i) for i in range(NODES))
-    check(took is not None and took < LIMIT_S, "%s: named after %s s\n%s" % (what, took, texts))
-    codes = []
-    for i in others:
-        try:
-            codes.append(started[i].wait(timeout=10))
-        except subprocess.TimeoutExpired:
-            codes.append("did not end")
-    check(codes == [75] * len(others), "%s: exit codes %s\n%s" % (what, codes, texts))
-    if act is cut_link:
-        check(started[lost].wait(timeout=15) == 75, "%s: the host that was cut off" % what)
-        join_link(names, lost)
-    for process in started:
-        process.kill()
-        process.wait()
+    started = start(dtrun, names, address, folder, "zero3.plan", {})
+    try:
+        wait_for(folder + ".log", 2)
+        began = time.time()
+        act(started, names, lost)
+        others = [i for i in range(NODES) if i != lost]
+        took = wait_for_lines(wanted, others, began)
+        texts = "\n".join(said_by(i) for i in range(NODES))
+        check(took is not None and took < LIMIT_S, "%s: named after %s s\n%s" % (what, took, texts))
+        codes = []
+        for i in others:
+            try:
+                codes.append(started[i].wait(timeout=10))
+            except subprocess.TimeoutExpired:
+                codes.append("did not end")
+        check(codes == [75] * len(others), "%s: exit codes %s\n%s" % (what, codes, texts))
+        if act is cut_link:
+            check(started[lost].wait(timeout=15) == 75, "%s: the host that was cut off" % what)
+            join_link(names, lost)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
     for _ in range(100):
         if not processes():
             break
@@ -113,7 +158,9 @@ def main():
         os.chdir(folder)
         write_tokens()
         compile_plan(dtc, "zero3")
+        compile_four(dtc)
         with hosts(NODES) as (names, address):
+            refuse_library(dtrun, names, address)
             for _ in range(rounds):
                 lose(dtrun, names, address, "an agent is stopped", stop_agent, 1 + n % 3, "node [123]: " + SILENT)
                 lose(dtrun, names, address, "an agent is stopped, a rank killed", stop_and_kill, 2,

@@ -245,6 +245,35 @@ Test(agent, a_signal_reaches_node_0)
     finish();
 }
 
+static uint32_t waits[4];
+
+static void note_wait(void *context, uint32_t rank, uint32_t other, uint32_t ms)
+{
+    const DtAgent *at = context;
+    waits[0]++;
+    waits[1] = rank;
+    waits[2] = other;
+    waits[3] = ms;
+    cr_assert_eq(at->node, other / RANKS);
+}
+
+/* Who waits for a rank is said to the node of that rank, and to no other. */
+Test(agent, waits_reach_the_node_of_the_rank)
+{
+    begin(NODES);
+    for (uint32_t i = 0; i < nodes; i++)
+        agents[i].wait = note_wait;
+    start_attempt();
+    for (uint32_t i = 0; i < 500; i++) {
+        const uint32_t rank = draw(nodes * RANKS), other = draw(nodes * RANKS);
+        waits[0] = 0;
+        dt_agent_wait(&agents[rank / RANKS], rank, other, 1000 + i);
+        deliver();
+        cr_assert(waits[0] == 1 && waits[1] == rank && waits[2] == other && waits[3] == 1000 + i);
+    }
+    finish();
+}
+
 /* Neighbours that send anything, in any order: nothing breaks, and no attempt ends well that
  * should not. */
 Test(agent, messages_in_any_order)

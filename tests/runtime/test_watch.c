@@ -72,6 +72,26 @@ Test(watch, a_device_that_goes_on_is_progress)
     cr_expect_eq(event.rank, 0);
 }
 
+/* Rank 2 is on another machine, which says that it waits for rank 1. */
+Test(watch, a_waiter_on_another_machine_counts)
+{
+    ranks[2].is_elsewhere = true;
+    wait_for(2, 1);
+    const DtWatchEvent event = play(5);
+    cr_expect_eq(event.kind, DT_WATCH_IDLE);
+    cr_expect(event.rank == 1 && event.waiter == 2);
+}
+
+/* That one is never to blame here, and no cycle leads through it. */
+Test(watch, a_rank_on_another_machine_is_judged_there)
+{
+    ranks[2].is_elsewhere = true;
+    wait_for(2, 1);
+    wait_for(1, 2);
+    wait_for(0, 2);
+    cr_expect_eq(play(20).kind, DT_WATCH_NOTHING);
+}
+
 /* A rank on another machine. */
 Test(watch, a_stopped_rank_is_named_where_others_may_wait)
 {

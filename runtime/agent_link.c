@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/link.h"
+#include "runtime/agent_link.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 
 enum { MOST_UNSENT = 1 << 18 };
 
-void dt_link_open(DtLink *link, int fd)
+void dt_agentlink_open(DtAgentLink *link, int fd)
 {
     link->fd = fd;
     link->n_in = link->n_out = 0;
     link->is_broken = false;
 }
 
-void dt_link_close(DtLink *link)
+void dt_agentlink_close(DtAgentLink *link)
 {
     if (link->fd >= 0)
         close(link->fd);
@@ -31,7 +31,7 @@ static bool is_later(ssize_t n)
     return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
 
-static bool flush(DtLink *link)
+static bool flush(DtAgentLink *link)
 {
     size_t done = 0;
     while (done < link->n_out) {
@@ -50,7 +50,7 @@ static bool flush(DtLink *link)
     return true;
 }
 
-static bool make_room(DtLink *link)
+static bool make_room(DtAgentLink *link)
 {
     if (link->n_out + DT_MESSAGE_MOST <= link->room)
         return true;
@@ -63,7 +63,7 @@ static bool make_room(DtLink *link)
     return true;
 }
 
-void dt_link_send(DtLink *link, const DtMessage *message)
+void dt_agentlink_send(DtAgentLink *link, const DtMessage *message)
 {
     if (link->fd < 0 || link->is_broken)
         return;
@@ -75,7 +75,7 @@ void dt_link_send(DtLink *link, const DtMessage *message)
         link->is_broken = true;
 }
 
-bool dt_link_pump(DtLink *link)
+bool dt_agentlink_pump(DtAgentLink *link)
 {
     if (link->fd < 0)
         return false;
@@ -92,7 +92,7 @@ bool dt_link_pump(DtLink *link)
     return !link->is_broken;
 }
 
-int dt_link_next(DtLink *link, DtMessage *ret_message)
+int dt_agentlink_next(DtAgentLink *link, DtMessage *ret_message)
 {
     const int n = dt_message_read(link->in, link->n_in, ret_message);
     if (n <= 0)

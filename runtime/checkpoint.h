@@ -138,6 +138,8 @@ void dt_checkpointfiles_close(DtCheckpointFiles *files);
 DtStatus dt_checkpointfiles_check(DtCheckpointFiles *files, const DtTensor *tensor);
 /* The same of one chunk. */
 DtStatus dt_checkpointfiles_check_chunk(DtCheckpointFiles *files, uint32_t file, int64_t chunk);
+/* Asks the system to read a chunk, which somebody will check soon. */
+void dt_checkpointfiles_ahead(const DtCheckpointFiles *files, uint32_t file, int64_t chunk);
 /* The chunks in which a tensor is: n from number `first` on. */
 void dt_checkpointfiles_chunks(const DtCheckpointFiles *files, const DtTensor *tensor,
                                int64_t *ret_first, int64_t *ret_n);

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static int by_name(const void *a, const void *b)
 {
@@ -59,6 +60,15 @@ static void run_hash(void *context)
 {
     Look *look = context;
     look->hash = dt_hash_bytes(look->at, look->bytes, 0);
+}
+
+void dt_checkpointfiles_ahead(const DtCheckpointFiles *files, uint32_t file, int64_t chunk)
+{
+    const DtFileView *view = &files->files[file].view;
+    const int64_t first = chunk * DT_CHUNK_BYTES, left = (int64_t)view->len - first;
+    if (left > 0) /* only a hint; chunks begin at pages */
+        madvise((void *)(uintptr_t)(view->at + first),
+                (size_t)(left < DT_CHUNK_BYTES ? left : DT_CHUNK_BYTES), MADV_WILLNEED);
 }
 
 DtStatus dt_checkpointfiles_check_chunk(DtCheckpointFiles *files, uint32_t f, int64_t chunk)

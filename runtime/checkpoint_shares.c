@@ -115,20 +115,39 @@ static void put_in_order(Load *load, DtArena *memory)
         load->order[i] = ends[i].i;
 }
 
-/* Checks this rank's share of the chunks first .. end - 1. */
-static DtStatus check_share(Load *load, int64_t first, int64_t end)
+/* What is done to this rank's share of the chunks of a window. */
+typedef DtStatus Act(Load *load, uint32_t file, int64_t chunk);
+
+static DtStatus read_ahead(Load *load, uint32_t file, int64_t chunk)
+{
+    dt_checkpointfiles_ahead(&load->loading->files, file, chunk);
+    return DT_OK;
+}
+
+static DtStatus check(Load *load, uint32_t file, int64_t chunk)
+{
+    atomic_fetch_add(&load->rank->slot->progress, 1);
+    return dt_checkpointfiles_check_chunk(&load->loading->files, file, chunk);
+}
+
+/* Does that to this rank's share of the chunks first .. end - 1: each rank has a run of them, so
+ * that it reads a file on end. */
+static DtStatus each_of_share(Load *load, int64_t first, int64_t end, Act *act)
 {
     const DtRank *rank = load->rank;
-    const uint32_t ranks = rank->local.size ? rank->local.size : 1;
+    const int64_t ranks = rank->local.size ? rank->local.size : 1;
+    int64_t needed = 0, number = 0;
     DtStatus status = DT_OK;
-    uint32_t f = 0, turn = 0;
+    uint32_t f = 0;
+    for (int64_t chunk = first; chunk < end; chunk++)
+        needed += load->needed[chunk];
+    const int64_t from = needed * rank->local.me / ranks,
+                  to = needed * (rank->local.me + 1) / ranks;
     for (int64_t chunk = first; chunk < end && dt_status_ok(&status); chunk++) {
         while (f + 1 < load->loading->files.n && load->before[f + 1] <= chunk)
             f++;
-        if (!load->needed[chunk] || turn++ % ranks != rank->local.me)
-            continue;
-        status = dt_checkpointfiles_check_chunk(&load->loading->files, f, chunk - load->before[f]);
-        atomic_fetch_add(&rank->slot->progress, 1);
+        if (load->needed[chunk] && number++ >= from && number <= to)
+            status = act(load, f, chunk - load->before[f]);
     }
     return status;
 }
@@ -152,6 +171,8 @@ static DtStatus take_until(Load *load, int64_t end, uint32_t *at)
     return status;
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 DtStatus dt_checkpointshares_load(DtRank *rank, DtArena *memory, DtLoading *loading)
 {
     Load load = {.rank = rank, .loading = loading};
@@ -168,9 +189,13 @@ DtStatus dt_checkpointshares_load(DtRank *rank, DtArena *memory, DtLoading *load
     if (load.n_chunks > 0)
         mark(&load);
     for (int64_t first = 0; first < load.n_chunks; first += window) {
-        const int64_t end = first + window < load.n_chunks ? first + window : load.n_chunks;
+        const int64_t end = least(first + window, load.n_chunks);
+        if (dt_status_ok(&status) && first == 0)
+            each_of_share(&load, first, end, read_ahead);
+        if (dt_status_ok(&status)) /* the disk reads the next window while this one is hashed */
+            each_of_share(&load, end, least(end + window, load.n_chunks), read_ahead);
         if (dt_status_ok(&status))
-            status = check_share(&load, first, end);
+            status = each_of_share(&load, first, end, check);
         status = dt_checkpointshares_agree(rank, status);
         if (!dt_status_ok(&status))
             return status;

@@ -210,3 +210,17 @@ bool dt_init_stores(DtRank *rank)
 {
     return dt_init_others(rank, NULL, NULL);
 }
+
+void dt_init_zero(DtRank *rank)
+{
+    for (uint32_t i = 0; i < rank->plan->n_stores; i++) {
+        const DtPlanStore *store = &rank->plan->stores[i];
+        if (store->kind < DT_PLAN_MOMENT1 || store->kind > DT_PLAN_MOMENT4 ||
+            !dt_plan_on_stage(store->stage, rank->stage))
+            continue;
+        DtLent lent = dt_device_lend_new(
+            rank, dt_device_place(rank, store->arena, store->offset, store->bytes));
+        memset(lent.at, 0, (size_t)store->bytes);
+        dt_device_back(rank, &lent, true);
+    }
+}

@@ -485,6 +485,8 @@ bool dt_init_stores(DtRank *rank);
 /* The same, except for stores for which `skips` is true: they get their values otherwise. */
 typedef bool (*DtInitSkips)(const void *context, const DtRank *rank, const DtPlanStore *store);
 bool dt_init_others(DtRank *rank, DtInitSkips skips, const void *context);
+/* Sets moments to zero, as they are before the first step. */
+void dt_init_zero(DtRank *rank);
 /* Writes the initial values of a store's local elements to a buffer of the store's dtype, in the
  * order of its arena; tests use it, too. */
 void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_values);

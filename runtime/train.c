@@ -136,6 +136,10 @@ static void note_save(DtRun *run, const DtStatus *status)
     run->saved = steps;
     if (rank->rank != 0)
         return;
+    char text[60];
+    snprintf(text, sizeof text, "%.6f s", (double)(dt_now_ns() - run->saving_ns) * 1e-9);
+    if (run->log)
+        dt_log_event(run->log, "written", steps, text);
     run->unproven = true;
     atomic_store(&rank->shared->saved_step, steps);
     atomic_store(&rank->shared->saved_useful_ns, run->saving_useful_ns);
@@ -184,9 +188,10 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
         return false;
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
     run->saving = steps;
+    run->saving_ns = dt_now_ns();
     run->saving_useful_ns = run->useful_ns;
     run->if_not = if_not;
-    snprintf(text, sizeof text, "%.6f s", (double)(dt_now_ns() - began) * 1e-9);
+    snprintf(text, sizeof text, "%.6f s", (double)(run->saving_ns - began) * 1e-9);
     if (run->log)
         dt_log_event(run->log, "copied", steps, text);
     look_at_save(run);
@@ -580,7 +585,20 @@ static bool begin_anew(DtRank *rank, bool has_values)
     return options->adapters == NULL || dt_import_adapters(rank);
 }
 
-/* Sets initial values, or loads those of the checkpoint. */
+/* Whether a checkpoint has given the store its values: they are not drawn then. */
+static bool is_loaded(const void *context, const DtRank *rank, const DtPlanStore *store)
+{
+    const DtPlan *plan = rank->plan;
+    bool has_master = false;
+    (void)context;
+    for (uint32_t s = 0; s < plan->n_stores; s++)
+        has_master = has_master || (plan->stores[s].kind == DT_PLAN_MASTER &&
+                                    plan->stores[s].of >= 0 && plan->stores[s].saved &&
+                                    &plan->stores[plan->stores[s].of] == store);
+    return store->saved || has_master;
+}
+
+/* Loads the values of the checkpoint, or sets initial ones. */
 static bool load_parameters(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -589,12 +607,15 @@ static bool load_parameters(DtRun *run)
     run->saved = run->saving = -1;
     dt_scale_begin(rank->plan, &rank->scale);
     const bool has_values = from.n > 0 || !(rank->options->import || rank->options->n_imports);
-    if (has_values && !dt_init_stores(rank))
-        return false;
     if (from.n > 0 && !dt_checkpoint_load(rank, &from, &steps))
         return false;
-    if (steps < 0)
-        return begin_anew(rank, has_values);
+    if (steps < 0) {
+        if (from.n > 0) /* an attempt may have loaded some of them */
+            dt_init_zero(rank);
+        return (!has_values || dt_init_stores(rank)) && begin_anew(rank, has_values);
+    }
+    if (!dt_init_others(rank, is_loaded, NULL))
+        return false;
     run->first_step = run->saved = steps;
     if (rank->rank == 0)
         atomic_store(&rank->shared->saved_step, steps);

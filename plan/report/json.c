@@ -61,7 +61,7 @@ static json_t *json_memory(const DtSummary *s)
         "{s:o, s:i, s:o, s:o, s:I, s:o}", "device", s->have > 0 ? json_real(s->have) : json_null(),
         "worst", (int)s->worst.stage, "fits",
         s->have > 0 ? json_boolean((double)s->worst.reserved <= s->have) : json_null(), "peak",
-        peak_of(s), "for_save", (json_int_t)dt_memory_save(s->plan, s->is_gpu), "stages", stages);
+        peak_of(s), "for_save", (json_int_t)dt_memory_copy(s->plan), "stages", stages);
 }
 
 static json_t *stage_time(const DtSummary *s, uint32_t stage)

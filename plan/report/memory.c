@@ -7,6 +7,8 @@
 #include "plan/kinds.h"
 #include "plan/report/report.h"
 
+#include <string.h>
+
 const DtOverheadRow dt_memory_overheads[DT_OVERHEADS] = {
 #define DT_OVERHEAD(id, mib, within, name, source) {mib##LL << 20, name, source},
 #include "plan/report/overheads.def"
@@ -85,6 +87,41 @@ static bool is_whole(const DtPlan *plan, const DtPlanStore *store)
         whole = whole && axis->local == axis->extent;
     }
     return whole && (store->pack == 0 || plan->packs[store->pack - 1].n_split == 0);
+}
+
+/* Whether checkpoints have the store's tensors, and no record before it has the same ones. */
+static bool is_saved(const DtPlan *plan, uint32_t number)
+{
+    const DtPlanStore *store = &plan->stores[number];
+    for (uint32_t s = 0; s < plan->n_stores && store->kind == DT_PLAN_PARAM; s++)
+        if (plan->stores[s].kind == DT_PLAN_MASTER && plan->stores[s].of == (int32_t)number)
+            return false; /* the master copy is saved */
+    for (uint32_t s = 0; s < number && plan->meta->pipeline; s++) {
+        const DtPlanStore *other = &plan->stores[s];
+        bool equal = other->kind == store->kind && other->n_loops == store->n_loops &&
+                     strcmp(dt_plan_str(plan, other->path), dt_plan_str(plan, store->path)) == 0;
+        for (uint32_t a = 0; equal && a < store->n_loops; a++)
+            equal =
+                plan->axes[other->first_axis + a].first == plan->axes[store->first_axis + a].first;
+        if (equal)
+            return false; /* stages that use one parameter have a record each */
+    }
+    return store->saved;
+}
+
+int64_t dt_memory_copy(const DtPlan *plan)
+{
+    double bytes = 0;
+    for (uint32_t s = 0; s < plan->n_stores; s++) {
+        const DtPlanStore *store = &plan->stores[s];
+        double all = (double)dt_kinds_size(store->dtype) * (1.0 + store->more);
+        for (uint32_t a = 0; a < store->n_axes; a++) {
+            const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
+            all *= (double)(a < store->n_loops ? axis->local : axis->extent);
+        }
+        bytes += is_saved(plan, s) ? all : 0;
+    }
+    return (int64_t)(bytes / plan->meta->n_ranks);
 }
 
 int64_t dt_memory_save(const DtPlan *plan, bool is_gpu)

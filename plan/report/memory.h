@@ -47,10 +47,15 @@ void dt_memory_worst(const DtPlan *plan, bool is_gpu, DtMemory *ret_memory);
  * the stage has none. */
 const DtPlanPeak *dt_memory_peak(const DtPlan *plan, uint32_t stage);
 
-/* Host memory that rank 0 takes while it saves a checkpoint, in addition to the memory of training:
- * for a piece of a tensor that it gathers from other ranks, or from a GPU, and for what one rank
- * holds of it (runtime/checkpoint.c). At most DT_SAVE_BYTES; twice the largest gathered tensor if
- * that is less; 0: rank 0 holds all tensors whole. */
+/* Host memory that a run with checkpoints takes on each rank in addition to the memory of training:
+ * its share of a copy of the state, from which files are written while training goes on
+ * (runtime/saver.c). */
+int64_t dt_memory_copy(const DtPlan *plan);
+
+/* Host memory that rank 0 takes while it saves in the plain way (runtime/save.c): for a piece of a
+ * tensor that it gathers from other ranks, or from a GPU, and for what one rank holds of it. At
+ * most DT_SAVE_BYTES; twice the largest gathered tensor if that is less; 0: rank 0 holds all
+ * tensors whole. */
 enum { DT_SAVE_BYTES = 64 << 20 };
 int64_t dt_memory_save(const DtPlan *plan, bool is_gpu);
 

@@ -214,18 +214,18 @@ static void print_predict(const DtSummary *s, DtText *text)
     dt_text_add(text, " (dtrun --generate), training does not\n");
 }
 
-/* Prints the memory that a save needs on a CPU, unless it is less than a MiB, or less than a
+/* Prints the memory that saves need on a CPU, unless it is less than a MiB, or less than a
  * hundredth of rank 0's memory. On a GPU it is memory of the host. */
 static void print_save(const DtSummary *s, DtText *text)
 {
     DtMemory m;
     char buf[32];
-    const int64_t bytes = dt_memory_save(s->plan, s->is_gpu);
+    const int64_t bytes = dt_memory_copy(s->plan);
     dt_memory_stage(s->plan, 0, s->is_gpu, &m);
     if (s->is_gpu || bytes < 1 << 20 || bytes < m.allocated / 100)
         return;
     line(text, "");
-    dt_text_printf(text, "rank 0 takes up to %s more while it saves\n",
+    dt_text_printf(text, "each rank takes %s more for a copy while it saves\n",
                    dt_people_bytes(buf, (double)bytes));
 }
 

@@ -34,7 +34,7 @@ parallel sizes on two {{ auto (gpus = (8, 32), minimise = device_hours) }}
 PLAIN = set(
     """a again all and are as at away be beside besides between but by can could each evenly for four five free from had has
     have if in into is it its least less more most much never no not of off on one only or other others out over so that
-    than the them then there they this those three times to too twice two under up was what where which while with without
+    than the them then there they this those three times to too twice two under up was what where which while saves with without
     would does do done say says add as would help had may took takes take ran run runs so many many largest waits wholly ended
     product operand work known machine memory may keep keeps needs need compares computed needs part parts of the first
     kernels attention messages collectives activations average bytes file fit fits flight fused half level long matrix maximum mean

@@ -36,6 +36,7 @@ static const Command commands[] = {
     {"inspect", inspect},
     {"dump", dt_cmd_dump},
     {"asm", dt_cmd_asm},
+    {"recompile", dt_cmd_recompile},
     {"verify", dt_cmd_verify},
     {"report", dt_cmd_report},
     {"compare", dt_cmd_compare},

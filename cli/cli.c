@@ -39,6 +39,7 @@ static const DtOptionTable option_table = {
                 "asm TEXT -o PLAN\n"
                 "verify PLAN [--program FILE.dsl]\n"
                 "inspect CHECKPOINT [--verify] [--json]\n"
+                "recompile PLAN [--ranks N] [-o NEW]\n"
                 "report PLAN [--report=text|json|trace|html|dot]\n"
                 "compare PLAN PLAN [--json | --report=html]\n"
                 "calibrate [NAME] [--device cpu|cuda] [-o FILE]\n"
@@ -231,6 +232,17 @@ static int read_amount(const char *option, const char *value, double *ret_amount
                        option, value);
 }
 
+/* Reads --ranks; returns an exit code. */
+static int read_ranks(DtCli *cli, const char *value)
+{
+    char *end;
+    errno = 0;
+    cli->ranks = strtoll(value, &end, 10);
+    if (end != value && !*end && !errno && cli->ranks > 0 && cli->ranks <= 1 << 24)
+        return DT_EXIT_OK;
+    return dt_cli_fail(DT_EXIT_USAGE, "--ranks takes a number from 1 to 16777216, not %s", value);
+}
+
 static int read_pair(DtCli *cli, int id, const char *value)
 {
     DtOption option;
@@ -276,6 +288,7 @@ static int read_option(DtCli *cli, int id, const char *value)
     case OPTION_LIBRARY: cli->library = value; break;
     case OPTION_PROGRAM: cli->program = value; break;
     case OPTION_TARGET: cli->target = value; break;
+    case OPTION_RANKS: return read_ranks(cli, value);
     case OPTION_DEVICE: cli->device = value; break;
     case OPTION_TEXT: cli->text = value; break;
     case OPTION_NO_KERNELS: cli->no_kernels = true; break;

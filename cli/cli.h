@@ -63,6 +63,15 @@ typedef struct DtCli {
     /* why this layout was refused, if there are others (by a proof, a limit, for memory); else
      * NULL */
     const char *refused;
+    DtSourceTexts reads; /* the files that the program was lowered from */
+    /* for dtc recompile: the ranks that are wanted, 0: only say which are possible; and in the
+     * compilation that it starts, the old plan and its path, the files in it, and the new size of
+     * the layout */
+    int64_t ranks;
+    const struct DtPlan *old;
+    const char *old_path;
+    const DtSourceTexts *sources;
+    const DtResize *resize;
     /* for dtc verify --program: the plan to compare the new one with, which is not written then */
     const struct DtPlan *against;
 } DtCli;
@@ -83,6 +92,7 @@ int dt_cmd_report(DtCli *cli);
 int dt_cmd_compare(DtCli *cli);
 int dt_cmd_calibrate(DtCli *cli);
 int dt_cmd_init(DtCli *cli);
+int dt_cmd_recompile(DtCli *cli);
 
 /* ---- parts ---- */
 
@@ -121,12 +131,43 @@ void dt_cli_params(const DtProgram *program, bool json, DtText *ret_text);
 
 /* cmd_build.c: lowers the program and compiles it. */
 int dt_cli_build(DtCli *cli, const char *path);
+/* Lowers the program only; NULL after errors in cli->diags. */
+DtProgram *dt_cli_lower(DtCli *cli, const char *path);
 
 struct DtCertCounts;
 /* cmd_prove.c: appends the counts of a proof of a layout, as lines. */
 void dt_cli_say_proved(const struct DtCertCounts *counts, DtText *ret_text);
 /* Whether a program's plan, just compiled, has the same meaning as cli->against. */
 int dt_cli_compare(const DtCli *cli, const struct DtPlan *plan);
+
+/* Whether a plan that dtc recompile made has the program, data and training of the old one. */
+int dt_cli_compare_old(const DtCli *cli, const struct DtPlan *plan);
+
+/* origin.c: what is recompiled later. */
+struct DtPlanBuilder;
+/* Adds the options, the block and the texts of this compilation to the plan. */
+void dt_cli_write_origin(const DtCli *cli, struct DtPlanBuilder *builder);
+/* Reads them from a plan: the options of a command line, and the files where they would be now.
+ * ret_path: the main file. Returns an exit code, not DT_EXIT_OK after a message. */
+int dt_cli_read_origin(DtCli *cli, const struct DtPlan *plan, const char *plan_path,
+                       DtCli *ret_options, DtSourceTexts *ret_sources, const char **ret_path);
+/* The folder that the old plan, or a source in it, names, as seen from the folder of the new plan
+ * at path `to`. */
+const char *dt_cli_old_folder(const DtCli *cli, const char *folder, const char *to);
+
+/* resize.c: the sizes that a layout can have. */
+enum { DT_CLI_SIZES = 24 };
+typedef struct DtCliSizes {
+    int64_t fixed;  /* the product of the mesh axes that keep their sizes: all numbers of ranks are
+                     * multiples of it */
+    int64_t most;   /* the most ranks */
+    int64_t ranks;  /* of the layout as the program says it */
+    DtResize at[DT_CLI_SIZES]; /* what to try for the wanted number of ranks, best first */
+    uint32_t n;
+} DtCliSizes;
+/* Finds the sizes of the program's layout for so many ranks (0: none). Returns an exit code, not
+ * DT_EXIT_OK after a message. */
+int dt_cli_sizes(const DtCli *cli, const DtProgram *program, int64_t ranks, DtCliSizes *ret_sizes);
 
 /* machine.c: dtrun, in the folder that this program is in; NULL: there is none. */
 const char *dt_cli_dtrun(DtArena *arena);

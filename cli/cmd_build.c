@@ -37,10 +37,12 @@ static int list_passes(void)
     return code;
 }
 
-static DtProgram *lower(DtCli *cli, const char *path)
+DtProgram *dt_cli_lower(DtCli *cli, const char *path)
 {
     DtLowerOptions options = dt_cli_lowering(cli, path);
     options.ret_ast = &cli->ast;
+    cli->reads = (DtSourceTexts){0};
+    options.ret_sources = &cli->reads;
     DtCliClock clock = dt_cli_clock(cli);
     DtProgram *program = dt_lower(cli->arena, cli->diags, &options);
     dt_cli_lap(cli, &clock, "parse, check, lower");
@@ -86,14 +88,14 @@ static bool wants_passes(const DtCli *cli, const DtProgram *program)
 static DtProgram *complete(DtCli *cli, const char *path, struct DtAutoChoice **ret_choice,
                            int *ret_code)
 {
-    DtProgram *program = lower(cli, path);
+    DtProgram *program = dt_cli_lower(cli, path);
     *ret_code = program ? DT_EXIT_OK : dt_cli_report(cli);
     if (program && program->parallel && program->parallel->is_auto && wants_passes(cli, program)) {
         DtCliClock clock = dt_cli_clock(cli);
         *ret_code = dt_cli_auto(cli, program, path, ret_choice);
         dt_cli_lap(cli, &clock, "auto");
         cli->diags = dt_diag_new(cli->arena); /* diagnostics on the block were on its text */
-        program = *ret_code == DT_EXIT_OK ? lower(cli, path) : NULL;
+        program = *ret_code == DT_EXIT_OK ? dt_cli_lower(cli, path) : NULL;
     }
     if (!program && *ret_code == DT_EXIT_OK)
         *ret_code = DT_EXIT_FAILED;
@@ -108,7 +110,7 @@ static int compile(DtCli *cli, const char *path, struct DtAutoChoice *choice,
     int code = dt_cli_compile(cli, *ret_program, path);
     while (cli->refused && dt_cli_auto_next(cli, choice)) {
         cli->diags = dt_diag_new(cli->arena);
-        *ret_program = lower(cli, path);
+        *ret_program = dt_cli_lower(cli, path);
         if (!*ret_program)
             return dt_cli_report(cli);
         code = dt_cli_compile(cli, *ret_program, path);
@@ -165,6 +167,8 @@ static int check_combination(const DtCli *cli)
 {
     if (cli->program)
         return dt_cli_fail(DT_EXIT_USAGE, "--program belongs to `dtc verify`");
+    if (cli->ranks)
+        return dt_cli_fail(DT_EXIT_USAGE, "--ranks belongs to `dtc recompile`");
     if (cli->write)
         return dt_cli_fail(DT_EXIT_USAGE, "-w belongs to `dtc fmt`");
     if (cli->text)

@@ -213,6 +213,37 @@ int dt_cli_compare(const DtCli *cli, const DtPlan *plan)
     return compare_code(cli, cli->against, plan);
 }
 
+/* Returns facts without the folders of data, which are as seen from the plan's. */
+static const char *without_folders(DtArena *arena, const char *facts)
+{
+    static const char key[] = " folder=\"";
+    const char *result = "", *at = facts, *found;
+    while ((found = strstr(at, key))) {
+        const char *end = found + strlen(key);
+        while (*end && *end != '"')
+            end += 1 + (*end == '\\' && end[1]);
+        result = dt_arena_printf(arena, "%s%.*s", result, (int)(found - at), at);
+        at = *end ? end + 1 : end;
+    }
+    return dt_arena_printf(arena, "%s%s", result, at);
+}
+
+int dt_cli_compare_old(const DtCli *cli, const DtPlan *plan)
+{
+    DtLogicalTexts have, want;
+    if (!dt_logical_read(cli->arena, cli->old, &have) ||
+        !dt_logical_read(cli->arena, plan, &want))
+        return dt_cli_fail(DT_EXIT_FAILED, "%s has no logical section, with which the new plan "
+                                           "would be compared",
+                           cli->words.at[0]);
+    if (!is_same(cli, &have, want.serial))
+        return DT_EXIT_FAILED;
+    const char *old = without_folders(cli->arena, have.facts);
+    const char *new = without_folders(cli->arena, want.facts);
+    return strcmp(old, new) == 0 ? DT_EXIT_OK
+                                 : differ(cli, "it has other data or training", old, new);
+}
+
 /* ---- the command ---- */
 
 static int run(DtCli *cli, const DtPlan *plan)

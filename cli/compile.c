@@ -485,6 +485,8 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
         return code;
     if (cli->against)
         return dt_cli_compare(cli, &plan);
+    if (cli->old && dt_cli_compare_old(cli, &plan) != DT_EXIT_OK)
+        return DT_EXIT_FAILED;
     const bool fits = dt_fit_check(cli, program, path, &plan);
     /* these outputs show which parts do not fit */
     if (!fits && (cli->others || (!cli->report && !cli->emit)))
@@ -533,8 +535,22 @@ static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
         DtSource *source = &readers[i].source;
         const char *inside =
             dt_arena_printf(cli->arena, "%s/.", source->folder ? source->folder : ".");
-        source->folder = dt_cli_folder_from(cli->arena, inside, plan_path(cli));
+        source->folder =
+            cli->old ? dt_cli_old_folder(cli, source->folder ? source->folder : ".", plan_path(cli))
+                     : dt_cli_folder_from(cli->arena, inside, plan_path(cli));
     }
+}
+
+/* The program's folder, as seen from the plan's. */
+static const char *source_folder(const DtCli *cli, const char *path)
+{
+    if (cli->old)
+        return dt_cli_old_folder(
+            cli,
+            dt_file_beside(cli->arena, cli->old_path,
+                           dt_plan_str(cli->old, cli->old->meta->source_folder)),
+            plan_path(cli));
+    return dt_cli_folder_from(cli->arena, path, plan_path(cli));
 }
 
 /* Prints that there is no plan to prove: --verify proves the plan that would be written, and a
@@ -563,8 +579,8 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     double host_seconds = 0;
     DtCodegenOptions options = {
         .target = cli->target,
-        .source = path,
-        .source_folder = dt_cli_folder_from(cli->arena, path, plan_path(cli)),
+        .source = cli->old ? dt_plan_str(cli->old, cli->old->meta->source) : path,
+        .source_folder = source_folder(cli, path),
         .compiler = "dtc " DT_VERSION,
         .source_digest = source_digest(cli->diags),
         .model_flops = proof->model_flops,
@@ -577,6 +593,8 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     DtPlanBuilder *builder = dt_write_new(cli->arena);
     DtCliClock clock = dt_cli_clock(cli);
     DtStatus status = dt_codegen_plan(program, &options, builder);
+    if (dt_status_ok(&status))
+        dt_cli_write_origin(cli, builder);
     dt_cli_lap_apart(cli, &clock, "emit", host_seconds,
                      options.no_kernels ? NULL : "host compiler");
     int code = certify(cli, path, proof);

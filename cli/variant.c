@@ -24,7 +24,9 @@ DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path)
                             .train = cli->train,
                             .parallel = cli->parallel,
                             .cluster = cli->cluster,
-                            .synthetic = cli->synthetic};
+                            .synthetic = cli->synthetic,
+                            .sources = cli->sources,
+                            .resize = cli->resize};
 }
 
 /* Leaves only the entries that train, and the losses and metrics that these show. */

@@ -74,6 +74,9 @@ DtItem *dt_configset_auto(DtArena *arena, DtDiags *diags, const DtLowerOptions *
 void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
                         DtConfigItems items);
 
+/* config_resize.c: gives the named parallel block, and its cluster, another number of ranks. */
+void dt_configresize_apply(DtArena *arena, const DtResize *resize, DtConfigItems items);
+
 /* Fills trains, clusters, parallels and the chosen ones. Readers have names but types NULL: the
  * lowering fills them when it makes the inputs. ret_train_item is the chosen train block (NULL:
  * none), ret_calls its optimizers. */

@@ -171,7 +171,7 @@ static void check_clusters(const DtConfigHost *host, DtConfigItems items, DtProg
         if (parallel == program->parallel && program->cluster)
             cluster = program->cluster;
         /* if one layout was chosen, only that one has to fit */
-        const bool other = host->options->parallel || host->options->block;
+        const bool other = host->options->parallel || host->options->block || host->options->resize;
         if (!other || parallel == program->parallel)
             dt_configparallel_check(host, parallel, cluster);
     }

@@ -694,6 +694,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
                          .items = l->items.at,
                          .n_items = l->items.n};
     dt_configset_apply(arena, diags, options, items);
+    if (options->resize)
+        dt_configresize_apply(arena, options->resize, items);
     const DtItem *train = NULL;
     dt_configblocks_read(&host, items, l->program, &train, &l->optimizers);
     bool fragment = !train && !typed_model(l); /* a file to be included may use dims of the

@@ -10,6 +10,26 @@
 
 typedef struct DtOption { const char *name, *value; } DtOption;
 
+/* A file that lowering read, or that it reads from memory. path: where it is, as an include would
+ * find it. name: what messages and plans call it; of a file of the library, its name in that. */
+typedef struct DtSourceText {
+    const char *path, *name, *text;
+    size_t len;
+    bool is_library;
+} DtSourceText;
+typedef DT_VEC(DtSourceText) DtSourceTexts;
+
+/* Another number of ranks for the chosen layout (frontend/config_resize.c). The blocks are named by
+ * interned names; every mesh axis has a size. */
+typedef struct DtResize {
+    const char *parallel, *cluster;
+    const char *mesh[16]; int64_t size[16]; uint32_t n_mesh;
+    int64_t nodes, gpus; /* their product is that of the sizes */
+    const char *samples; /* the axis of samples */
+    int64_t micro;       /* micro-batches */
+    bool pads;           /* lines that split the axis of samples pad it */
+} DtResize;
+
 typedef struct DtLowerOptions {
     const char *path;                      /* the .dsl file */
     const char *library;                   /* folder with std.dsl */
@@ -32,6 +52,10 @@ typedef struct DtLowerOptions {
     const char *replaced;
     const char *text;
     size_t text_len;
+    /* NULL: files are read from the disk; else only these can be read */
+    const DtSourceTexts *sources;
+    DtSourceTexts *ret_sources;            /* if not NULL: receives the files that were read */
+    const DtResize *resize;                /* NULL, or the layout's new size */
     DtAst **ret_ast;                       /* if not NULL: receives the tree of the main file */
 } DtLowerOptions;
 

@@ -30,6 +30,56 @@ static const char *identity_of(const char *path)
     return identity;
 }
 
+/* Returns the file that the options have with this path; NULL: they have none. */
+static const DtSourceText *find_source(const DtLower *l, const char *path)
+{
+    const DtSourceTexts *sources = l->options->sources;
+    for (uint32_t i = 0; sources && i < sources->n; i++)
+        if (!strcmp(sources->at[i].path, path))
+            return &sources->at[i];
+    return NULL;
+}
+
+static bool read_source(DtLower *l, const char *path, char **ret_text, size_t *ret_len,
+                        DtStatus *ret_status)
+{
+    const DtSourceText *source = find_source(l, path);
+    if (!l->options->sources) {
+        *ret_status = dt_file_read(l->arena, path, MAX_SOURCE, ret_text, ret_len);
+        return dt_status_ok(ret_status);
+    }
+    *ret_status = source ? DT_OK : dt_status_fail(DT_EXIT_IO, "the plan does not hold it");
+    if (source) {
+        *ret_text = dt_arena_strndup(l->arena, source->text, source->len);
+        *ret_len = source->len;
+    }
+    return source != NULL;
+}
+
+/* Keeps a copy of a file's text for the caller of dt_lower, under the name that messages use. */
+static void keep_source(DtLower *l, const char *path, const char *text, size_t len)
+{
+    DtSourceTexts *kept = l->options->ret_sources;
+    const DtSourceText *source = find_source(l, path);
+    const char *library = l->options->library;
+    const size_t n = library ? strlen(library) : 0;
+    for (uint32_t i = 0; kept && i < kept->n; i++)
+        if (!strcmp(kept->at[i].path, path))
+            return;
+    if (!kept)
+        return;
+    DtSourceText made = {.path = path, .name = path, .len = len,
+                         .text = dt_arena_strndup(l->arena, text, len)};
+    if (source) {
+        made.name = source->name;
+        made.is_library = source->is_library;
+    } else if (n && !strncmp(path, library, n) && path[n] == '/') {
+        made.name = path + n + 1;
+        made.is_library = true;
+    }
+    DT_PUSH(l->arena, *kept, made);
+}
+
 static bool can_read(DtLower *l, const char *path, char **ret_text, size_t *ret_len,
                      DtStatus *ret_status)
 {
@@ -40,8 +90,10 @@ static bool can_read(DtLower *l, const char *path, char **ret_text, size_t *ret_
         *ret_status = DT_OK;
         return true;
     }
-    *ret_status = dt_file_read(l->arena, path, MAX_SOURCE, ret_text, ret_len);
-    return dt_status_ok(ret_status);
+    if (!read_source(l, path, ret_text, ret_len, ret_status))
+        return false;
+    keep_source(l, path, *ret_text, *ret_len);
+    return true;
 }
 
 static char *in_library(DtLower *l, const char *name)
@@ -52,8 +104,9 @@ static char *in_library(DtLower *l, const char *name)
 
 static bool is_in_library(DtLower *l, const char *path)
 {
-    if (!l->options->library)
-        return false;
+    const DtSourceText *source = find_source(l, path);
+    if (source || !l->options->library)
+        return source && source->is_library;
     const char *folder = identity_of(l->options->library), *file = identity_of(path);
     size_t len = strlen(folder);
     return !strncmp(file, folder, len) && file[len] == '/';
@@ -73,6 +126,9 @@ static const char *path_of(const DtLower *l, uint32_t file)
 static const char *shown_path(const DtLower *l, const char *path, const char *identity,
                               bool is_library)
 {
+    const DtSourceText *source = find_source(l, path);
+    if (source)
+        return source->name;
     return is_library ? identity + strlen(identity_of(l->options->library)) + 1 : path;
 }
 

@@ -48,9 +48,9 @@ static bool check_ramp(Check *check, const DtPlanMeta *meta)
 static bool check_meta(Check *check)
 {
     const DtPlan *plan = check->plan;
-    if (plan->n_meta != 1 || plan->n_logical > 1)
+    if (plan->n_meta != 1 || plan->n_logical > 1 || plan->n_origins > 1)
         return dt_check_fail(check, "META", 0,
-                             "a plan has one META and at most one LOGI record");
+                             "a plan has one META, and at most one LOGI and one ORIG record");
     const DtPlanMeta *meta = plan->meta;
     if (plan->n_mesh > DT_CHECK_MAX_MESH)
         return dt_check_fail(check, "MESH", plan->n_mesh, "too many mesh axes");

@@ -627,6 +627,10 @@ typedef struct DtPlanLogical {
 /* NOTE: position and length in the section's notes, in bytes */
 typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;
 
+/* ORIG: one record, or none: what the plan was compiled from (plan/origin.h), so that `dtc
+ * recompile` can compile it for other ranks. The runtime skips it, and so does the certificate. */
+typedef struct DtPlanOrigin { uint64_t text, text_len; } DtPlanOrigin;
+
 #define DT_PLAN_SECTIONS(X)                                                                        \
     X("META", meta, DtPlanMeta)                                                                    \
     X("SETT", settings, DtPlanSetting) X("MESH", mesh, DtPlanMeshAxis) X(                          \
@@ -655,7 +659,8 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;
                                                             X("RULE", rules, DtPlanRule) \
                                                             X("ADPT", adapted, DtPlanAdapted) \
                                                             X("LOGI", logical, DtPlanLogical)      \
-                                                                X("NOTE", notes, DtPlanNote)
+                                                                X("NOTE", notes, DtPlanNote) \
+                                                            X("ORIG", origins, DtPlanOrigin)
 
 /* A plan in memory: a file that was read (arrays point into the mapping), or one being built
  * (arrays in an arena). */

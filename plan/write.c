@@ -192,7 +192,7 @@ static uint32_t list_parts(const DtPlanBuilder *builder, DtPlanBuilder *renewed,
 static bool is_critical(const char *tag)
 {
     static const char *const skipped[] = {"LOGI", "NOTE", "SAVE", "PEAK", "ATTN", "DEVC", "PRED",
-                                          "NAMS", "FTEN", "HOLE", "PART", "RULE", "ADPT"};
+                                          "NAMS", "FTEN", "HOLE", "PART", "RULE", "ADPT", "ORIG"};
     for (size_t i = 0; i < sizeof skipped / sizeof skipped[0]; i++)
         if (memcmp(tag, skipped[i], 4) == 0)
             return false;

@@ -5,6 +5,7 @@
 #include "plan/fields.h"
 #include "plan/kinds.h"
 #include "plan/logical.h"
+#include "plan/origin.h"
 #include "tests/plan/records.h"
 
 #include <stdio.h>
@@ -201,6 +202,12 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
     char notes[] = "\1\2\3";
     const DtLogicalTexts texts = {"module\n", "META\n", "placed\n", "placed\n"};
     dt_logical_write(b, &texts, &(DtText){.at = notes, .len = 3});
+    DtOrigin origin = {.block = "parallel p on c { }"};
+    DT_PUSH(b->arena, origin.words, "--dim");
+    DT_PUSH(b->arena, origin.words, "batch=8");
+    DT_PUSH(b->arena, origin.files, ((DtOriginFile){"net.dsl", "x\n", 2, false}));
+    DT_PUSH(b->arena, origin.files, ((DtOriginFile){"std.dsl", "", 0, true}));
+    dt_origin_write(b, &origin);
 }
 
 /* Adds a pipeline: stage 0 sends five messages through a channel with two slots, and stage 1

@@ -3,12 +3,15 @@
  * damaged files of every kind are refused. */
 #include "plan_fixture.h"
 
+#include "base/compress.h"
 #include "base/hash.h"
 #include "plan/fields.h"
+#include "plan/origin.h"
 #include "plan/read.h"
 #include "plan/stages.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -122,6 +125,58 @@ Test(planfile, every_cut_is_noticed)
         cr_assert(!dt_status_ok(&status), "cut to %zu", n);
         free(exact);
     }
+}
+
+Test(planfile, what_it_was_compiled_from)
+{
+    DtPlan plan;
+    DtOrigin origin;
+    const DtStatus status = dt_read_bytes(bytes, len, &plan);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert(dt_origin_read(arena, &plan, &origin));
+    cr_assert_eq(origin.words.n, 2);
+    cr_assert_str_eq(origin.words.at[1], "batch=8");
+    cr_assert_str_eq(origin.block, "parallel p on c { }");
+    cr_assert_eq(origin.files.n, 2);
+    cr_assert_str_eq(origin.files.at[0].name, "net.dsl");
+    cr_assert_str_eq(origin.files.at[0].text, "x\n");
+    cr_assert(!origin.files.at[0].is_library && origin.files.at[1].is_library);
+    cr_assert_eq(origin.files.at[1].len, 0);
+}
+
+/* Whether a plan with this text in its section is read. */
+static bool reads_origin(const char *text, size_t n)
+{
+    DtOrigin origin;
+    DtPlanOrigin record = {0};
+    uint8_t *small;
+    size_t small_len;
+    dt_compress(arena, text, n, &small, &small_len);
+    record.text_len = small_len;
+    const DtPlan plan = {.origins = &record, .n_origins = 1, .blob = small, .n_blob = small_len};
+    return dt_origin_read(arena, &plan, &origin);
+}
+
+Test(planfile, what_it_was_compiled_from_may_be_damaged)
+{
+    static const char good[] = "--dim\0a=1\0\0block\0program\0net.dsl\0" "3\0abc";
+    const size_t n = sizeof good - 1;
+    cr_assert(reads_origin(good, n));
+    for (size_t cut = 0; cut < n; cut++)
+        cr_assert(!reads_origin(good, cut), "cut to %zu", cut);
+    static const char *const bad[] = {"program", "net.dsl", "3"}, *const other[] = {"programs", "",
+                                                                                    "-3"};
+    for (size_t i = 0; i < 3; i++) {
+        char text[64] = "\0\0";
+        size_t at = 2;
+        for (size_t k = 0; k < 3; k++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s", k == i ? other[k] : bad[k]) +
+                  1;
+        memcpy(text + at, "abc", 3);
+        cr_assert(!reads_origin(text, at + 3), "%s", other[i]);
+    }
+    static const char library[] = "\0\0library\0std.dsl\0" "0\0";
+    cr_assert(!reads_origin(library, sizeof library - 1), "the first file is the program");
 }
 
 Test(planfile, unknown_sections_are_skipped_unless_critical)

@@ -4,6 +4,8 @@
 #include "base/options.h"
 #include "base/stack.h"
 #include "runtime/dry_run.h"
+#include "runtime/cluster.h"
+#include "runtime/elastic.h"
 #include "runtime/generate.h"
 #include "runtime/prune.h"
 #include "runtime/remote.h"
@@ -354,6 +356,10 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_UNPROVED: line->run.unproved = true; return true;
     case OPTION_REBUILD: run->rebuild = true; return true;
     case OPTION_RESTARTS: return read_count(line, "restarts", value, &run->restarts);
+    case OPTION_ELASTIC:
+        run->elastic = 1;
+        return !value || (read_count(line, "elastic", value, &run->elastic) &&
+                          (run->elastic > 0 || wrong(line, "--elastic wants at least 1 rank")));
     case OPTION_TIMEOUT: return read_real(line, "timeout", value, &run->timeout);
     case OPTION_TRIAL: run->trial = value; return true;
     case OPTION_RANK: return read_count(line, "rank", value, &line->rank);
@@ -400,7 +406,7 @@ static bool check_combination(CommandLine *line)
     const bool imports = run->import || run->n_imports;
     const char *begins = imports ? "import" : run->weights ? "weights" : "adapters";
     if ((imports || run->weights || run->adapters) && run->resume && !run->or_start &&
-        !run->restarts)
+        !run->restarts && !run->elastic)
         return wrong(line, "--%s and --resume exclude each other, except with --or-start, which "
                            "uses --%s if there is no checkpoint yet",
                      begins, begins);
@@ -442,6 +448,11 @@ static bool check_combination(CommandLine *line)
     if (run->hosts && (run->nodes > 0 || run->node > 0 || run->trial || line->samples >= 0))
         return wrong(line, "--hosts is a run of its own over several hosts: without --nodes, "
                            "--node, --trial and --show-samples");
+    if (run->elastic && (run->eval || dt_run_predicts(run) || run->trial))
+        return wrong(line, "--elastic belongs to training");
+    if (run->elastic && dt_cluster_several(run))
+        return wrong(line, "--elastic goes on with fewer ranks of one machine, not with --nodes or "
+                           "--hosts: compile for the ranks that are left with `dtc recompile`");
     if (run->trial && (run->eval || dt_run_predicts(run) || run->restarts))
         return wrong(line, "--trial is a run of its own: it is not tried again");
     choose_save_folder(&line->run);
@@ -606,6 +617,27 @@ static int start_hosts(const CommandLine *line, int argc, char **argv)
     return dt_remote_run(&line->run, n_ranks, argc, argv);
 }
 
+/* Whether a run can go on with fewer ranks, as it promises. */
+static DtStatus check_elastic(const DtRunOptions *run, const DtPlan *plan, const DtTasks *tasks)
+{
+    DtElasticSizes sizes;
+    if (!run->elastic)
+        return DT_OK;
+    if (tasks)
+        return dt_status_fail(DT_EXIT_USAGE, "--elastic needs ranks that dtrun has started, not "
+                                             "tasks of a launcher");
+    const DtStatus status = dt_elastic_sizes(run->plan_path, NULL, &sizes);
+    if (!dt_status_ok(&status))
+        return dt_status_fail(DT_EXIT_USAGE, "--elastic: %.600s", status.message);
+    const int64_t least = run->elastic > sizes.multiple ? run->elastic : sizes.multiple;
+    if (plan->meta->n_ranks > least)
+        return DT_OK;
+    return dt_status_fail(DT_EXIT_USAGE, "--elastic: a plan of %u ranks cannot have fewer, but for "
+                                         "at least %lld and multiples of %lld",
+                          plan->meta->n_ranks, (long long)run->elastic,
+                          (long long)sizes.multiple);
+}
+
 /* The supervisor reads the plan too, so that a damaged one is reported once and not by every rank.
  */
 static int supervise(CommandLine *line, int argc, char **argv)
@@ -632,6 +664,8 @@ static int supervise(CommandLine *line, int argc, char **argv)
     }
     if (dt_status_ok(&status))
         status = check_proof(line, &file.plan);
+    if (dt_status_ok(&status))
+        status = check_elastic(run, &file.plan, tasks);
     if (dt_status_ok(&status)) {
         status = dt_settings_apply(run, &file.plan, &meta, &settings);
         is_here = dt_status_ok(&status);

@@ -25,7 +25,7 @@
 static bool converts(const DtRunOptions *options, const DtPlanMeta *meta)
 {
     return options->export && meta->steps == 0 && !(meta->epochs > 0) && !options->save &&
-           !options->or_start && options->restarts == 0;
+           !options->or_start && options->restarts == 0 && options->elastic == 0;
 }
 
 bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, bool is_eval)
@@ -142,7 +142,7 @@ static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan,
  * folder may be missing. */
 static DtStatus check_resumed(const DtRunOptions *options)
 {
-    const bool may_lack = options->or_start || options->restarts > 0;
+    const bool may_lack = options->or_start || options->restarts > 0 || options->elastic > 0;
     DIR *folder = options->resume ? opendir(options->resume) : NULL;
     if (!options->resume || folder ||
         (errno == ENOENT && may_lack && !dt_checkpoint_is_name(options->resume))) {

@@ -91,6 +91,7 @@ typedef struct DtRunOptions {
     DtRedirect redirects[16];
     uint32_t n_redirects;
     int64_t restarts;
+    int64_t elastic; /* > 0: go on without ranks that are lost, with at least so many */
     int64_t nodes, node;  /* number of machines, 0: one; number of this machine */
     const char *meet;     /* "host:port" where they meet */
     const char *launch;   /* which launcher's variables count (launch.h); NULL: any one's */

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/hostcc.h"
 #include "runtime/cluster.h"
+#include "runtime/elastic.h"
 #include "runtime/failed_place.h"
 #include "runtime/outputs.h"
 #include "runtime/page.h"
@@ -59,6 +60,10 @@ typedef struct Supervisor {
     DtWatch *watch;
     DtWatchSample *samples;
     DtOutputs outputs;
+    bool has_lost;      /* a rank of this attempt was killed, hung or was stopped */
+    DtPlanFile fewer;   /* the plan for fewer ranks; all zero: there is none */
+    DtRunOptions own;   /* the options with its path */
+    int64_t saved_step; /* of the newest checkpoint of this run; -1: there is none */
     bool has_saved; /* an earlier attempt has saved a checkpoint */
     uint64_t first_ns, useful_ns; /* DtShared: of the first attempt; up to that checkpoint */
     uint32_t stops; /* number of requests to stop, in all attempts */
@@ -173,6 +178,7 @@ static void fail_by_signal(Supervisor *all, uint32_t rank, int signal)
     snprintf(
         what, sizeof what, "rank %u was ended by signal %d (%s)%s", rank, signal, strsignal(signal),
         signal == SIGKILL ? "; somebody killed it, perhaps the kernel for lack of memory" : limit);
+    all->has_lost |= !all->failed && !is_permanent(signal);
     fail(all, rank, is_permanent(signal) ? DT_EXIT_FAILED : DT_EXIT_RETRY, what);
 }
 
@@ -304,6 +310,7 @@ static void watch(Supervisor *all)
     if (event.kind == DT_WATCH_NOTHING)
         return;
     name_rank(all, &event);
+    all->has_lost |= all->failed;
     if (all->failed && all->pids[event.rank] > 0) /* kills a rank that did not end by itself */
         kill(all->pids[event.rank], SIGKILL);
 }
@@ -524,7 +531,7 @@ static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
 /* Runs one attempt: all ranks from their start to their end. */
 static void run_attempt(Supervisor *all, uint32_t attempt)
 {
-    all->failed = false;
+    all->failed = all->has_lost = false;
     all->code = DT_EXIT_OK;
     all->fd = -1;
     all->watch = dt_watch_new(all->n_ranks, all->options->timeout, all->cluster != NULL);
@@ -568,6 +575,7 @@ static void end_attempt(Supervisor *all)
     if (all->shared) {
         all->has_saved = atomic_load(&all->shared->has_saved) != 0;
         all->useful_ns = atomic_load(&all->shared->saved_useful_ns);
+        all->saved_step = atomic_load(&all->shared->saved_step);
         dt_shared_unmap(all->plan, all->shared);
     }
     if (all->fd >= 0)
@@ -588,6 +596,70 @@ static bool wants_restart(const Supervisor *all, uint32_t attempt)
     else
         say("starting again (%u of %lld); this run has saved nothing so far", attempt + 1,
             (long long)options->restarts);
+    return true;
+}
+
+/* ---- fewer ranks ---- */
+
+/* Puts the plan for fewer ranks, which is open, in the place of the present one: also in the words
+ * that ranks are started with. */
+static DtStatus take_plan(Supervisor *all, const DtPlanFile *file, const char *path)
+{
+    DtStatus status = check_machine(all->options, &file->plan);
+    char **words = calloc((size_t)all->argc + 1, sizeof *words);
+    char *copy = strdup(path);
+    if (dt_status_ok(&status) && (!words || !copy))
+        status = dt_status_fail(DT_EXIT_RETRY, "no memory for the command line");
+    if (!dt_status_ok(&status)) {
+        free(words);
+        free(copy);
+        return status;
+    }
+    for (int i = 0; i < all->argc; i++)
+        words[i] = all->argv[i] == all->options->plan_path ? copy : all->argv[i];
+    if (all->fewer.plan.meta)
+        dt_read_close(&all->fewer);
+    all->own = *all->options;
+    all->own.plan_path = copy; /* it and the words are kept to the end of the process */
+    all->options = &all->own;
+    all->argv = words;
+    all->fewer = *file;
+    all->plan = &all->fewer.plan;
+    all->n_ranks = all->n_local = all->plan->meta->n_ranks;
+    return DT_OK;
+}
+
+/* After a rank was lost: whether the run goes on with fewer ranks. first: the plan's path when the
+ * run began. */
+static bool goes_on_with_fewer(Supervisor *all, const char *first)
+{
+    char path[4096];
+    const uint32_t before = all->n_ranks;
+    int64_t ranks = 0;
+    DtPlanFile file;
+    if (!all->options->elastic || !all->has_lost || all->code != DT_EXIT_RETRY || all->stops)
+        return false;
+    say("compiling for fewer than %u ranks", before);
+    DtStatus status = dt_elastic_compile(first, all->options->elastic, (int64_t)before - 1,
+                                         &all->signals, path, &ranks);
+    if (dt_status_ok(&status))
+        status = dt_read_file(path, &file);
+    if (dt_status_ok(&status)) {
+        status = take_plan(all, &file, path);
+        if (!dt_status_ok(&status))
+            dt_read_close(&file);
+    }
+    if (!dt_status_ok(&status)) {
+        say("the run does not go on with fewer ranks: %s", status.message);
+        all->code = status.code == DT_EXIT_INTERRUPTED ? DT_EXIT_INTERRUPTED : DT_EXIT_RETRY;
+        return false;
+    }
+    if (all->has_saved && all->saved_step >= 0)
+        say("going on with %lld of %u ranks (%s) from the checkpoint after %lld steps",
+            (long long)ranks, before, path, (long long)all->saved_step);
+    else
+        say("going on with %lld of %u ranks (%s); this run has saved nothing so far",
+            (long long)ranks, before, path);
     return true;
 }
 
@@ -711,6 +783,7 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
                       .tasks = tasks,
                       .argc = argc,
                       .argv = argv,
+                      .saved_step = -1,
                       .n_ranks = plan->meta->n_ranks,
                       .first = dt_cluster_first(options, plan),
                       .n_local = dt_cluster_ranks(options, plan)};
@@ -736,6 +809,7 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
             run_attempt(&all, attempt);
             again = goes_on(&all, attempt);
             end_attempt(&all);
+            again = again || goes_on_with_fewer(&all, options->plan_path);
         }
         dt_cluster_part(all.cluster);
         write_page(&all);
@@ -745,6 +819,8 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
     }
     free(all.pids);
     free(all.samples);
+    if (all.fewer.plan.meta)
+        dt_read_close(&all.fewer);
     dt_outputs_release(&all.outputs);
     return all.code;
 }

@@ -566,7 +566,7 @@ static DtCheckpointFrom begin_with(const DtRank *rank)
     if (options->resume && (from.n == 0 || strcmp(options->resume, folder) != 0))
         from.folders[from.n++] = options->resume;
     from.may_fail = options->resume == NULL;
-    from.may_lack = folder && (options->or_start || options->restarts > 0);
+    from.may_lack = folder && (options->or_start || options->restarts > 0 || options->elastic > 0);
     return from;
 }
 

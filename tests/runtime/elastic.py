@@ -11,9 +11,11 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from runs import CLUSTERS, NET, Bench, write_tokens
 
@@ -24,6 +26,7 @@ DATA = NET.replace("batch = 4", "batch = 24").replace("+ (n:rmsnorm", "+ dropout
     "std = 0.3))\n  }", "std = 0.3)), 0.1)\n  }")
 TRAIN = """  optimizer = adamw(lr = 0.01, decay = 0.1, clip = 1.0)
   eval = every(5, steps = 2, data = next_token(bin("tokens.bin", u16)))
+  save = every(10, keep = 2)
   steps = 10
 }
 """
@@ -148,6 +151,78 @@ def test_alone(b):
     b.recompile("found.plan", 2 * least if least == 1 else 2, "found2.plan", "a batch of 16 samples")
 
 
+def ranks_of(supervisor):
+    """The process of each rank, by the number that its command line has."""
+    found = {}
+    with open("/proc/%d/task/%d/children" % (supervisor, supervisor)) as file:
+        for child in file.read().split():
+            try:
+                with open("/proc/%s/cmdline" % child) as line:
+                    words = line.read().split("\0")
+            except OSError:
+                continue
+            if "--rank" in words:
+                found[int(words[words.index("--rank") + 1])] = int(child)
+    return found
+
+
+def steps_in(log):
+    try:
+        with open(log) as file:
+            return sum('"event": "step"' in line or '"event":"step"' in line for line in file)
+    except OSError:
+        return 0
+
+
+def kill_ranks(b, words, kills):
+    """Runs dtrun, and sends each of the signals to its rank once the log has so many steps. Returns exit code and messages."""
+    if os.path.exists("run.log"):
+        os.remove("run.log")
+    with open("said", "w+") as said:
+        run = subprocess.Popen([b.dtrun] + words, stderr=said, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        until = time.time() + 90
+        for steps, rank, number in kills:
+            while run.poll() is None and time.time() < until and (steps_in("run.log") < steps or rank not in ranks_of(run.pid)):
+                time.sleep(0.002)
+            process = ranks_of(run.pid).get(rank) if run.poll() is None else None
+            if process:
+                os.kill(process, number)
+        try:
+            code = run.wait(timeout=90)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            code = run.wait()
+        said.seek(0)
+        return code, said.read()
+
+
+def test_run(b):
+    """dtrun --elastic: ranks are killed and stopped, and the run goes on by itself."""
+    more = ["--steps", "200"]
+    want = b.train("200 steps", "8.plan", "want.log", *more)
+    words = ["8.plan", "--save", "kept", "--log", "run.log", "--overwrite"] + more
+    code, said = kill_ranks(b, words + ["--elastic=3"], [(25, 3, signal.SIGKILL), (80, 0, signal.SIGSTOP)])
+    b.check("a run that loses two ranks ends well", code == 0, (code, said))
+    b.check("it says with how many it goes on", "going on with 7 of 8 ranks (8.plan.7) from the checkpoint after" in said and
+            "going on with 6 of 7 ranks (8.plan.6) from the checkpoint after" in said, said)
+    got = losses_of("run.log")
+    b.check("all steps are there", {at for at in got if at[0] == "step"} == {at for at in want if at[0] == "step"})
+    far = [(at, got[at], want[at]) for at in got if at in want and not abs(got[at] - want[at]) <= 1e-4]
+    b.check("with the losses of a run that loses none", not far, far[:3])
+    with open("kept/step-00000200/manifest.json") as file:
+        b.check("and each sample once", json.load(file)["samples"] == 24 * 200)
+    shutil.rmtree("kept")
+    code, said = kill_ranks(b, words + ["--elastic=8"], [(25, 3, signal.SIGKILL)])
+    b.check("too few ranks are refused at the start", code == 2 and "cannot have fewer" in said, (code, said))
+    code, said = kill_ranks(b, words + ["--elastic=7", "--restarts", "1"],
+                            [(25, 3, signal.SIGKILL), (60, 1, signal.SIGKILL), (90, 1, signal.SIGKILL)])
+    b.check("restarts come first, and the least number of ranks is kept", code == 75 and "starting again (1 of 1)" in said and
+            "going on with 7 of 8" in said and "--elastic allows no fewer than 7" in said, (code, said))
+    for more, says in ((["--eval"], "belongs to training"), (["--nodes", "2", "--node", "0", "--meet", "localhost:1"], "of one machine")):
+        code, said = b.run(b.dtrun, "8.plan", "--elastic", *more)
+        b.check(more[0], code == 2 and says in said, said)
+
+
 def record_of(text, tag):
     """Begin and end of a record with the blobs after it."""
     begin = text.index("\n%s " % tag) + 1
@@ -199,6 +274,7 @@ def main():
         with open("net.dsl", "w") as file:
             file.write(PROGRAM)
         test_there_and_back(b)
+        test_run(b)
         test_sizes(b, losses_of("8.log"))
         test_refused(b)
         test_said(b)

@@ -6,6 +6,7 @@
     bit. Layouts of a dense model and of one with experts, in f32 and in mixed precision, of one to eight ranks.
   - a checkpoint of format 1, which versions before shares wrote, loads, and the run goes on to the same bits.
   - a rank that copies late is waited for; what is written is what was there when the save began.
+  - a call of the system that fails in every rank, one after the other, does no harm.
   - a disk with too little space is noticed before anything is written, training goes on, and the last checkpoint stays.
   - `dtc inspect` says what a checkpoint is, and finds a flipped bit, a cut and a swap, as a run does.
 
@@ -204,6 +205,25 @@ class Test(Bench):
         self.check("training goes on", "goes on and tries again" in said or "1 checkpoint was not saved" in said, said)
         self.check("the last one is kept", os.path.isdir("full/step-%08d" % 2), os.listdir("full"))
 
+    def faults(self, plan, most):
+        """The n-th call of a kind fails in each rank: the run ends with 5 or 0, and goes on to the same bits."""
+        code, said = self.train(plan, "--save", "good", "--steps", str(STEPS))
+        self.check("a run without faults", code == 0, said)
+        for kind in ("write", "fsync", "open", "rename"):
+            for n in range(1, most + 1):
+                shutil.rmtree("faulty", ignore_errors=True)
+                code, said = self.train(plan, "--save", "faulty", "--steps", "1")
+                os.environ["DT_FAULT"] = "%s:%d" % (kind, n)
+                code, said = self.train(plan, "--resume", "faulty", "--steps", "3", "--set", "save.every=1")
+                del os.environ["DT_FAULT"]
+                what = "%s %d fails" % (kind, n)
+                self.check(what + ": code", code in (0, 1, 5), said)
+                code, said = self.train(plan, "--resume", "faulty", "--steps", str(STEPS))
+                self.check(what + ": it goes on", code == 0, said)
+                self.check(what + ": the same bits", tensors(newest("faulty")) == tensors(newest("good")))
+                left = [name for name in os.listdir("faulty") if name.startswith(".")]
+                self.check(what + ": nothing is left", not left, left)
+
     # ---- damage ----
 
     def inspect(self, folder, *words):
@@ -275,6 +295,7 @@ def main():
         test.format_1(plan)
         test.late(plan)
         test.full(plan)
+        test.faults(plan, 40 if complete else 2)
         test.inspected(plan)
         test.damage(plan, 1000 if complete else 20)
     print("checkpoints: %d passed, %d failed" % (test.passed, test.failed))

@@ -434,16 +434,18 @@ static long size_of(const char *path)
     return (long)stat_of.st_size;
 }
 
-static void flip(const char *path, long at)
+static void flip_bit(const char *path, long at, int bit)
 {
     FILE *file = fopen(path, "r+b");
     cr_assert_not_null(file);
     fseek(file, at, SEEK_SET);
     int byte = fgetc(file);
     fseek(file, at, SEEK_SET);
-    fputc(byte ^ 0x10, file);
+    fputc(byte ^ 1 << bit, file);
     fclose(file);
 }
+
+static void flip(const char *path, long at) { flip_bit(path, at, 4); }
 
 Test(checkpoint, every_flipped_byte_is_found_and_the_one_before_loads)
 {
@@ -463,6 +465,36 @@ Test(checkpoint, every_flipped_byte_is_found_and_the_one_before_loads)
                 expect_passes_over(f.folder, "is damaged", 1);
             flip(path, at);
         }
+    }
+    expect_loads(f.folder, 2);
+}
+
+/* With CHECKPOINT_BITS in the environment: every bit of every file, and every length that a file
+ * could be cut to. */
+Test(checkpoint, every_flipped_bit_and_every_cut_is_found)
+{
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
+                                        "manifest.json"};
+    const long every = getenv("CHECKPOINT_BITS") ? 1 : 97;
+    save(1);
+    save(2);
+    for (int i = 0; i < 3; i++) {
+        char path[256], command[600];
+        snprintf(path, sizeof path, "%s/step-00000002/%s", f.folder, files[i]);
+        const long size = size_of(path);
+        for (long bit = 0; bit < 8 * size; bit += every) {
+            flip_bit(path, bit / 8, (int)(bit % 8));
+            expect_refused(inside("step-00000002"), "is damaged");
+            flip_bit(path, bit / 8, (int)(bit % 8));
+        }
+        snprintf(command, sizeof command, "cp %s %s.whole", path, path);
+        cr_assert_eq(system(command), 0);
+        for (long end = size - 1; end >= 0; end -= every) {
+            cr_assert_eq(truncate(path, end), 0);
+            expect_refused(inside("step-00000002"), f.folder);
+        }
+        snprintf(command, sizeof command, "mv %s.whole %s", path, path);
+        cr_assert_eq(system(command), 0);
     }
     expect_loads(f.folder, 2);
 }

@@ -95,9 +95,5 @@ bool dt_spoilt_repeat(DtRun *run, uint32_t objective, const DtTurn *first, const
                        : fail(rank, what, first->grad_norm,
                               isfinite(second.loss) ? second.grad_norm : second.loss, given);
     }
-    if (!dt_replicas_check(rank, rank->step) || !find_first(rank, ret_origin))
-        return false;
-    if (rank->rank == *ret_origin && rank->first_bad.ns)
-        atomic_store(&rank->slot->inst, rank->first_bad.inst);
-    return true;
+    return dt_replicas_check(rank, rank->step) && find_first(rank, ret_origin);
 }

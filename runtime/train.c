@@ -252,8 +252,11 @@ static bool end_before_update(DtRun *run, uint32_t objective, bool began, const 
     DtText why = {0}; /* the quotient is 0 / 0 if no sample counts */
     if (isnan(value))
         look_for_idle(rank, &why);
-    if (origin < rank->n_ranks && atomic_load(&rank->slot->first_bad_ns))
+    if (origin < rank->n_ranks && atomic_load(&rank->slot->first_bad_ns)) {
         snprintf(from, sizeof from, "; rank %u makes the first such value", origin);
+        /* for the supervisor's message; only now, as ranks that meet compare where they are */
+        atomic_store(&rank->slot->inst, atomic_load(&rank->slot->first_bad_inst));
+    }
     dt_rank_fail(rank, DT_EXIT_FAILED,
                  "the %s of step %lld is %s%s; %s. %s%s. The step was repeated, with the same "
                  "result%s",

@@ -232,7 +232,8 @@ static bool end_before_update(DtRun *run, uint32_t objective, bool began, const 
     char name[160], from[48] = "";
     const char *what = called(run, objective, by_loss ? "loss" : of, name);
     uint32_t origin;
-    if (!dt_spoilt_repeat(run, objective, turn, what, &origin) || !finish_save(run))
+    if (!finish_save(run) || /* first, since a fault ends all threads that write */
+        !dt_spoilt_repeat(run, objective, turn, what, &origin))
         return false;
     if (!began && dt_outputs_folder(rank->options) && run->saved != rank->step &&
         rank->step > run->first_step) {

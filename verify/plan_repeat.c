@@ -138,6 +138,41 @@ static Access access_of(const PlanWalk *walk, const PlanRepeat *repeat, const Dt
     return access;
 }
 
+/* Lists the accesses of an instruction; false as for list_accesses. */
+static bool list_inst(PlanWalk *walk, const PlanRepeat *repeat, const DtPlanInst *inst,
+                      const Spans *spans, Accesses *ret_all)
+{
+    for (uint32_t a = 0; a < inst->n_args; a++) {
+        const DtPlanArg *arg = &walk->plan->args[inst->first_arg + a];
+        if (arg->kind != DT_ARG_ADDRESS)
+            continue;
+        const Access access = access_of(walk, repeat, arg, spans);
+        if (access.far || ret_all->n >= MOST_ACCESSES)
+            return false;
+        DT_PUSH(walk->arena, *ret_all, access);
+    }
+    return true;
+}
+
+/* Lists the accesses of a body; false as for list_accesses. Of a product with two forms it lists
+ * those of the form that this walk executes: PlanWalk.added knows only the arguments of that
+ * form. */
+static bool list_body(PlanWalk *walk, const PlanRepeat *repeat, const DtPlanBody *body,
+                      const Spans *spans, Accesses *ret_all)
+{
+    const DtPlan *plan = walk->plan;
+    bool near = true;
+    for (uint32_t k = 0; near && k < body->n_insts; k++) {
+        const uint32_t at = body->first_inst + k, instead = plan->insts[at].instead;
+        const bool second = walk->second && instead;
+        const uint32_t first = second ? plan->bodies[instead - 1].first_inst : at,
+                       n = second ? plan->bodies[instead - 1].n_insts : 1;
+        for (uint32_t i = 0; near && i < n; i++)
+            near = list_inst(walk, repeat, &plan->insts[first + i], spans, ret_all);
+    }
+    return near;
+}
+
 /* Lists the accesses of an iteration; false: there are too many, or one is further than any
  * memory. */
 static bool list_accesses(PlanWalk *walk, const PlanRepeat *repeat, Accesses *ret_all)
@@ -155,19 +190,8 @@ static bool list_accesses(PlanWalk *walk, const PlanRepeat *repeat, Accesses *re
             enter(&spans, open[n_open++] = item);
         if (item->kind == DT_SCHED_END)
             leave(&spans, open[--n_open]);
-        const DtPlanBody *body = item->kind == DT_SCHED_RUN ? &plan->bodies[item->body] : NULL;
-        for (uint32_t k = 0; near && body && k < body->n_insts; k++) {
-            const DtPlanInst *inst = &plan->insts[body->first_inst + k];
-            for (uint32_t a = 0; near && a < inst->n_args; a++) {
-                if (plan->args[inst->first_arg + a].kind != DT_ARG_ADDRESS)
-                    continue;
-                const Access access =
-                    access_of(walk, repeat, &plan->args[inst->first_arg + a], &spans);
-                near = !access.far && ret_all->n < MOST_ACCESSES;
-                if (near)
-                    DT_PUSH(walk->arena, *ret_all, access);
-            }
-        }
+        if (item->kind == DT_SCHED_RUN)
+            near = list_body(walk, repeat, &plan->bodies[item->body], &spans, ret_all);
     }
     return near;
 }

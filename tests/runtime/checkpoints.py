@@ -132,7 +132,7 @@ class Test(Bench):
         plans = [plan for precision in precisions for name in layouts
                  if (plan := self.compile(program, layouts, name, precision))]
         for plan in plans:
-            code, said = self.train(plan, "--save", plan + ".saved", "--steps", "2")
+            code, said = self.train(plan, "--save", plan + ".saved", "--overwrite", "--steps", "2")
             self.check("%s saves" % plan, code == 0, said)
         for source in plans:
             for target in plans:

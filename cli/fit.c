@@ -494,7 +494,7 @@ bool dt_fit_check_program(DtCli *cli, const DtProgram *program, const char *path
     size_t len;
     DtPlan plan;
     if (dt_fit_model(program, &model) && model.device->is_gpu && !dt_target_is_cpu(cli->target)) {
-        DtStatus status = dt_cli_variant(cli, arena, &options, DT_VARIANT_STEP, &image, &len);
+        DtStatus status = dt_cli_variant(cli, arena, &options, DT_VARIANT_PLAN, &image, &len);
         if (dt_status_ok(&status))
             status = dt_read_bytes(image, len, &plan);
         fits = !dt_status_ok(&status) || dt_fit_check(cli, program, path, &plan);

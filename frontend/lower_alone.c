@@ -234,7 +234,7 @@ static void call(DtLower *l, Try *t, bool training)
     const DtDef *def = t->def;
     DtFrame *frame =
         dt_frame_new(l, NULL, "predict", t->rank ? DT_FUNC_LAYER : DT_FUNC_ENTRY, def->span);
-    frame->is_rule = t->rank && dt_optimizer_may_be(def);
+    frame->is_rule = t->rank && (dt_optimizer_may_be(def) || dt_optimizer_is_exchange(def));
     DtScope scope = {.frame = frame};
     DtActivation train = {.scope = &scope, .frame = frame};
     DtActivation inside = {.caller = &train, .def = def, .scope = &scope, .frame = frame,

@@ -56,8 +56,7 @@ static bool is_average(const DtDef *def)
     return first && !strcmp(first, "average");
 }
 
-/* Whether the function is what a `compress` line can name: its first argument is `terms`. */
-static bool is_exchange(const DtDef *def)
+bool dt_optimizer_is_exchange(const DtDef *def)
 {
     const char *first = def->formals.n > 0 ? def->formals.at[0].name.text : NULL;
     return first && !strcmp(first, "terms") && def->kind == DT_DEF_FN && def->axes.n > 0 &&
@@ -72,7 +71,7 @@ static bool may_be_rule(const DtDef *def)
 
 bool dt_optimizer_may_be(const DtDef *def)
 {
-    return may_be_rule(def) && !is_average(def) && !is_exchange(def);
+    return may_be_rule(def) && !is_average(def) && !dt_optimizer_is_exchange(def);
 }
 
 static const DtDef *definition(const DtLower *l, const DtExpr *call)
@@ -261,7 +260,7 @@ static const DtType *terms_of(const DtLower *l, const DtType *type, uint32_t n_l
 
 static void begin(DtLower *l, Rule *r)
 {
-    const bool exchanges = is_exchange(r->def);
+    const bool exchanges = dt_optimizer_is_exchange(r->def);
     const DtType *type = dt_type_with_dtype(r->store->type, DT_F32);
     r->result = type;
     if (exchanges)
@@ -325,7 +324,7 @@ static bool give_result(DtLower *l, Rule *r, DtVal *v)
         return false;
     }
     value = dt_graph_reorder(&r->frame->b, value, type);
-    const bool keeps = r->keeps_zeros && !is_exchange(r->def);
+    const bool keeps = r->keeps_zeros && !dt_optimizer_is_exchange(r->def);
     dt_graph_return(r->frame->func, keeps ? where_not_zero(r, value) : value);
     return true;
 }
@@ -419,7 +418,7 @@ static DtAxisLists axes_of(DtLower *l, const DtDef *def, const DtStore *store, D
     uint32_t end = store->type->rank;
     for (uint32_t i = 0; i < def->axes.n; i++)
         DT_PUSH(l->arena, lists, ((DtAxisList){.span = span}));
-    const uint32_t first = is_exchange(def) ? 1 : 0;
+    const uint32_t first = dt_optimizer_is_exchange(def) ? 1 : 0;
     if (first)
         DT_PUSH(l->arena, lists.at[0].names, dt_intern(DT_WORKER_AXIS));
     for (uint32_t i = def->axes.n; i-- > first + 1;)
@@ -464,7 +463,7 @@ static bool lower_rule(DtLower *l, uint32_t group, const DtExpr *call, const DtD
         return false;
     dt_frame_finish(l, r->frame);
     dt_graph_renumber(rule.func);
-    if (is_exchange(def))
+    if (dt_optimizer_is_exchange(def))
         DT_PUSH(l->arena, optimizer->exchanges, rule);
     else if (is_average(def))
         DT_PUSH(l->arena, optimizer->averages, rule);
@@ -547,7 +546,7 @@ static const DtExpr *compress_call(DtLower *l)
 static const DtDef *exchange_callee(DtLower *l, const DtExpr *call)
 {
     const DtDef *def = definition(l, call);
-    if (def && is_exchange(def))
+    if (def && dt_optimizer_is_exchange(def))
         return def;
     const char *name = call->a->name.text;
     DtDiag *d = dt_report_error(l, E0481, call->a->span, "`%s` exchanges no gradients", name);
@@ -557,7 +556,8 @@ static const DtDef *exchange_callee(DtLower *l, const DtExpr *call)
     const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + 1);
     size_t n = 0;
     for (uint32_t i = 0; i < l->globals.n; i++)
-        if (l->globals.at[i]->kind == DT_GLOBAL_DEF && is_exchange(l->globals.at[i]->def))
+        if (l->globals.at[i]->kind == DT_GLOBAL_DEF &&
+            dt_optimizer_is_exchange(l->globals.at[i]->def))
             names[n++] = l->globals.at[i]->name;
     dt_report_nearest(l, d, call->a->span, name, names, n);
     return NULL;

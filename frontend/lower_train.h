@@ -125,6 +125,8 @@ void dt_optimizer_lower(DtLower *l);
 bool dt_optimizer_is_call(void *context, const DtExpr *expr);
 /* Whether the definition can be an optimizer: an `fn` of a parameter and its gradient. */
 bool dt_optimizer_may_be(const DtDef *def);
+/* Whether the function is what a `compress` line can name: its first argument is `terms`. */
+bool dt_optimizer_is_exchange(const DtDef *def);
 /* Whether the optimizer's caller supplies this argument. */
 bool dt_optimizer_is_setting(const DtFormal *formal);
 

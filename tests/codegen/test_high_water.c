@@ -205,6 +205,19 @@ static Marks *open_marks(const DtPlan *plan)
     return marks;
 }
 
+/* Writes zeros into all inputs, in place of a source of data and of the files that `predict`
+ * reads. */
+static void write_inputs(DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    for (uint32_t i = 0; i < plan->n_inputs; i++) {
+        const DtPlanInput *input = &plan->inputs[i];
+        const int64_t rows = plan->axes[input->first_axis].local;
+        memset(look_at(rank, input->arena, input->offset), 0,
+               (size_t)(rows * input->row_elements * dt_kinds_size(input->dtype)));
+    }
+}
+
 /* Marks the bytes of each arena of the rank that differ from the pattern after all entries have
  * run. Other ranks may access the arena, so none is overwritten while another rank runs, or
  * freed. */
@@ -219,6 +232,7 @@ static void mark(const DtPlan *plan, uint32_t number, int fd, int pattern, Marks
             memset(look_at(&rank, a, 0), pattern, (size_t)dt_plan_arena_bytes(plan, a, rank.stage));
     pthread_barrier_wait(&marks->poisoned);
     cr_assert(dt_init_stores(&rank), "%s", rank.failure.message);
+    write_inputs(&rank);
     run_entries(&rank, true);
     pthread_barrier_wait(&marks->done);
     for (uint32_t a = 0; a < plan->n_arenas; touched += plan->arenas[a++].bytes)

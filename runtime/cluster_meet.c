@@ -276,6 +276,7 @@ static void send_routes(DtCluster *n, uint64_t now_ns)
         }
         at->fd = -1;
     }
+    dt_agentlink_close(&n->refuser); /* nobody would read it: polls would end at once for ever */
     dt_newcomers_free(n->newcomers); /* closes the socket: later connections are refused */
     n->newcomers = NULL;
     n->stage = DT_STAGE_JOINS;

@@ -48,8 +48,9 @@ static bool receive(DtGreeting *g, void *message, size_t n)
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return false;
     if (got <= 0) {
-        /* who listens closes without a word if the digest of the hello is wrong */
-        if (g->state == DT_GREETING_WANTS_WELCOME && g->got == 0)
+        /* Who listens reads a hello to its end before it refuses it, and so ends the connection in
+         * order. One that is reset had the hello unread: its process has ended. */
+        if (got == 0 && g->state == DT_GREETING_WANTS_WELCOME && g->got == 0)
             fail(g, DT_GREETING_STRANGER, "closed the connection without a word, as to a program "
                                           "with another key");
         else

@@ -185,6 +185,29 @@ Test(hello, over_connections)
     dt_newcomers_free(place.newcomers);
 }
 
+/* A process that ends with the hello unread is gone, so who connects tries again; one that has read
+ * the hello and closes is one with another key. */
+Test(hello, a_reset_is_no_other_key)
+{
+    static const DtGreetingState wanted[] = {DT_GREETING_GONE, DT_GREETING_STRANGER};
+    for (size_t reads = 0; reads < 2; reads++) {
+        int ends[2];
+        DtGreeting g;
+        const DtHello mine = hello_of(2);
+        const DtChallenge challenge = challenge_of();
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        dt_greeting_begin(&g, ends[0], key, &mine, dt_now_ns());
+        cr_assert_eq(write(ends[1], &challenge, sizeof challenge), (ssize_t)sizeof challenge);
+        cr_assert_eq(dt_greeting_step(&g, dt_now_ns()), DT_GREETING_WANTS_WELCOME);
+        DtHello hello;
+        if (reads)
+            cr_assert_eq(recv(ends[1], &hello, sizeof hello, MSG_WAITALL), (ssize_t)sizeof hello);
+        close(ends[1]);
+        cr_expect_eq(dt_greeting_step(&g, dt_now_ns()), wanted[reads], "%s", g.text);
+        close(ends[0]);
+    }
+}
+
 /* 200 connections that say nothing, or half of a hello, and more that end at once. */
 Test(hello, silent_strangers_delay_nobody)
 {

@@ -24,7 +24,7 @@ enum {
     SLEEP_MS = 20,   /* the longest sleep */
     HELP_MS = 3000,  /* how long a rank waits for the message about a lost peer's failure */
     MOST_ADDRESS = 1 << 16,
-    MOST_WAITING = 64 /* connections that have not said yet whose they are */
+    MOST_WAITING = 256 /* connections that have not said yet whose they are */
 };
 
 /* The first message on a connection. */
@@ -155,9 +155,27 @@ typedef struct Waiting {
     uint32_t n;
 } Waiting;
 
+/* The others stay in the order in which they were accepted. */
 static void drop_waiting(Waiting *waiting, uint32_t i)
 {
-    waiting->at[i] = waiting->at[--waiting->n];
+    waiting->n--;
+    memmove(&waiting->at[i], &waiting->at[i + 1], (waiting->n - i) * sizeof waiting->at[0]);
+}
+
+/* Accepts a connection if there is one. If too many have not said their hello, the oldest is
+ * closed: a rank says it at once, so silent strangers keep no rank out. */
+static bool accept_one(Waiting *waiting, int listener)
+{
+    const int fd = dt_socket_accept(listener);
+    if (fd < 0)
+        return false;
+    if (waiting->n == MOST_WAITING) {
+        close(waiting->at[0].fd);
+        drop_waiting(waiting, 0);
+    }
+    waiting->at[waiting->n].fd = fd;
+    waiting->at[waiting->n++].got = 0;
+    return true;
 }
 
 /* Reads what connection i has said. Returns the peer that it is, if it has said all of it. */
@@ -191,12 +209,7 @@ static bool accept_rest(DtWire *wire, int listener, uint32_t missing)
     Waiting waiting = {.n = 0};
     bool good = true;
     while (good && missing > 0) {
-        const int fd = waiting.n < MOST_WAITING ? dt_socket_accept(listener) : -1;
-        bool any = fd >= 0;
-        if (fd >= 0) {
-            waiting.at[waiting.n].fd = fd;
-            waiting.at[waiting.n++].got = 0;
-        }
+        bool any = accept_one(&waiting, listener);
         for (uint32_t i = 0; good && i < waiting.n; i++) {
             Hello hello;
             DtWirePeer *peer = hear(wire, &waiting, i, &hello);
@@ -269,7 +282,7 @@ bool dt_wire_open(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_
     int listener = -1;
     wire->most_bytes = most_bytes;
     *ret_wire = wire;
-    dt_socket_make_room(wire->n_peers);
+    dt_socket_make_room(wire->n_peers + MOST_WAITING);
     const DtStatus status = ops->open(wire);
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);

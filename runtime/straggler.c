@@ -37,18 +37,36 @@ typedef struct Pace {
 
 struct DtStragglerRule {
     uint32_t n;
-    const uint32_t *team;
     Pace *paces;
     double *sorted, *ratio;
+    struct Mate *mates; /* all ranks, those of a team one after the other */
+    double *middle;     /* by rank: the median of what its team computed in this window */
+    bool *is_alone;     /* by rank: no other rank is in its team */
 };
+
+typedef struct Mate {
+    uint32_t team, rank;
+} Mate;
+
+static int by_team(const void *a, const void *b)
+{
+    const Mate *x = a, *y = b;
+    return x->team != y->team ? (x->team < y->team ? -1 : 1) : x->rank < y->rank ? -1 : 1;
+}
 
 DtStragglerRule *dt_straggler_rule(DtArena *memory, uint32_t n_ranks, const uint32_t *team)
 {
     DtStragglerRule *rule = DT_NEW(memory, DtStragglerRule);
-    *rule = (DtStragglerRule){.n = n_ranks, .team = team,
+    *rule = (DtStragglerRule){.n = n_ranks,
                               .paces = DT_NEW_ARRAY(memory, Pace, n_ranks),
                               .sorted = DT_NEW_ARRAY(memory, double, n_ranks),
-                              .ratio = DT_NEW_ARRAY(memory, double, n_ranks)};
+                              .ratio = DT_NEW_ARRAY(memory, double, n_ranks),
+                              .mates = DT_NEW_ARRAY(memory, Mate, n_ranks),
+                              .middle = DT_NEW_ARRAY(memory, double, n_ranks),
+                              .is_alone = DT_NEW_ARRAY(memory, bool, n_ranks)};
+    for (uint32_t r = 0; r < n_ranks; r++)
+        rule->mates[r] = (Mate){team[r], r};
+    qsort(rule->mates, n_ranks, sizeof *rule->mates, by_team);
     return rule;
 }
 
@@ -65,16 +83,18 @@ static double median(double *values, uint32_t n)
     return values[(n - 1) / 2];
 }
 
-/* The median of what the ranks of the team computed. Returns their number. */
-static uint32_t median_of_team(DtStragglerRule *rule, const double *own, uint32_t team,
-                               double *ret_median)
+/* Sets the median of each team once, so that a window of n ranks costs n log n. */
+static void find_medians(DtStragglerRule *rule, const double *own)
 {
-    uint32_t n = 0;
-    for (uint32_t r = 0; r < rule->n; r++)
-        if (rule->team[r] == team)
-            rule->sorted[n++] = own[r];
-    *ret_median = median(rule->sorted, n);
-    return n;
+    for (uint32_t at = 0, end; at < rule->n; at = end) {
+        for (end = at; end < rule->n && rule->mates[end].team == rule->mates[at].team; end++)
+            rule->sorted[end - at] = own[rule->mates[end].rank];
+        const double middle = median(rule->sorted, end - at);
+        for (uint32_t i = at; i < end; i++) {
+            rule->middle[rule->mates[i].rank] = middle;
+            rule->is_alone[rule->mates[i].rank] = end - at == 1;
+        }
+    }
 }
 
 /* How much slower than usual the ranks of all teams are in this window. */
@@ -98,11 +118,12 @@ void dt_straggler_window(DtStragglerRule *rule, const double *own, int64_t steps
                          bool *ret_named)
 {
     const double usual = usual_ratio(rule, own, steps);
+    find_medians(rule, own);
     for (uint32_t r = 0; r < rule->n; r++) {
         Pace *p = &rule->paces[r];
         const double pace = own[r] / (double)steps;
-        double wanted;
-        if (median_of_team(rule, own, rule->team[r], &wanted) == 1)
+        double wanted = rule->middle[r];
+        if (rule->is_alone[r])
             wanted = p->best > 0 ? p->best * (double)steps * usual : own[r];
         if (p->best == 0 || pace < p->best)
             p->best = pace;

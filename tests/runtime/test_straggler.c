@@ -77,3 +77,24 @@ Test(straggler, pauses_are_not_slowness)
         cr_assert(!named[0] && !named[1]);
     }
 }
+
+/* Every rank of a large run computes the rule, so its cost must not grow with the square. */
+Test(straggler, many_ranks_cost_little, .timeout = 30)
+{
+    enum { RANKS = 40000, SLOW = 12345 };
+    uint32_t *team = DT_NEW_ARRAY(memory, uint32_t, RANKS);
+    double *own = DT_NEW_ARRAY(memory, double, RANKS);
+    bool *now = DT_NEW_ARRAY(memory, bool, RANKS);
+    uint32_t named = 0;
+    for (uint32_t r = 0; r < RANKS; r++) {
+        team[r] = r % 4;
+        own[r] = 0.2 * (1 + team[r]) * (r == SLOW ? 2 : 1);
+    }
+    DtStragglerRule *rule = dt_straggler_rule(memory, RANKS, team);
+    for (uint32_t w = 0; w < 10; w++) {
+        dt_straggler_window(rule, own, 10, 1, now);
+        for (uint32_t r = 0; r < RANKS; r++)
+            named += now[r] && r == SLOW ? 1 : now[r] ? 100 : 0;
+    }
+    cr_expect_eq(named, 1, "%u", named);
+}

@@ -39,6 +39,15 @@ BUGS = [
      "/ size[cols] - col)", "runtime_formulas"),
     ("Muon does not look ahead", "lib/training.dsl", "factor * m + (1 - factor) * d else m",
      "m else m", "runtime_formulas"),
+    # ---- what `compress` names ----
+    ("8 bits forget what they rounded away", "lib/training.dsl",
+     "error = wanted - (f32(code) - 128) * scale", "error = 0 * wanted", "runtime_compress"),
+    ("8 bits are rounded down", "lib/training.dsl", "floor(wanted / scale + 0.5) + 128",
+     "floor(wanted / scale) + 128", "runtime_compress"),
+    ("a float of 8 bits is read with twice its exponent's step", "lib/training.dsl",
+     "n = max(floor(steps / 8) - 1, 0)", "n = floor(steps / 8)", "runtime_compress"),
+    ("a sign stands for the largest", "lib/training.dsl", "scale = sum[all](abs(wanted)) / n",
+     "scale = max[all](abs(wanted))", "runtime_compress"),
     # ---- published models ----
     ("rotary points are neighbours", "lib/models/parts.dsl",
      "a, b = unstack[two](x[head -> (two, half)])", "a, b = unstack[two](x[head -> (half, two)])",

@@ -3,7 +3,10 @@
 """Ranks that compute slowly:  straggler.py DTC FLAKY
 
 flaky.c lets kernels of one rank take twice as long: that rank is named, once, with its host, on the terminal and in the log; at 95 % of
-the speed it is not. A rank that is stopped for half of the time is named, too."""
+the speed it is not. A rank that is stopped for half of the time is named, too.
+
+Two idle processors are needed, since programs that slow down one of the ranks spoil the verdict: so this is in the suite `slow`. The rule
+itself is tested on times that are made up, by test_straggler.c."""
 
 import json
 import os
@@ -15,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from replicas import rank_processes, steps_in, until
+from replicas import rank_processes, runs_of_test, steps_in, until
 from runs import CLUSTERS, NET, check, failures, run, write_tokens
 
 PROGRAM = NET.replace("batch = 4, seq = 4", "batch = 32, seq = 4") + """  optimizer = sgd(lr = 0.0)
@@ -30,8 +33,10 @@ def start(tools, layout, slow):
     log = layout + ".jsonl"
     if os.path.exists(log):
         os.remove(log)
-    return log, subprocess.Popen([tools[1], layout + ".plan", "--quiet", "--log", log], stderr=subprocess.PIPE, text=True,
-                                 env=dict(os.environ, FLAKY_SLOW=slow))
+    started = subprocess.Popen([tools[1], layout + ".plan", "--quiet", "--log", log], stderr=subprocess.PIPE, text=True,
+                               env=dict(os.environ, FLAKY_SLOW=slow))
+    runs_of_test.append(started)  # ended if the test waits in vain
+    return log, started
 
 
 def events(log):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the supervisors of a run's nodes find each other, in steps that never wait:
+/* How the supervisors of a run's nodes find each other, in steps that never wait, except while the
+ * system looks up the name of node 0's host:
  *
  *     all connect with node 0, which listens where --meet says | when all are there, it sends each
  *     the address of its parent in the tree, and keeps only the connections of its own children |

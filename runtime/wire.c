@@ -393,7 +393,8 @@ static bool differs(const DtWirePost *post, const DtWireHead *head)
 static bool is_sound(const DtWire *wire, const DtWirePeer *peer, const DtWireHead *head)
 {
     return head->magic == MAGIC && head->from == peer->rank && head->stream < wire->n_streams &&
-           head->bytes >= 0 && head->kind >= DT_WIRE_PARTIAL && head->kind <= DT_WIRE_TAKEN;
+           head->bytes >= 0 && head->kind >= DT_WIRE_PARTIAL && head->kind <= DT_WIRE_TAKEN &&
+           (head->kind != DT_WIRE_TAKEN || head->bytes == 0);
 }
 
 static void unlink_post(DtWirePeer *peer, DtWirePost *before, DtWirePost *post)

@@ -195,7 +195,11 @@ static bool read_early(DtWire *wire, DtWirePeer *peer)
     if (!end->reads)
         dt_arena_exhausted((size_t)end->head.bytes);
     *end->reads = (Early){.head = end->head};
-    return pull(wire, peer);
+    if (end->head.bytes > 0)
+        return pull(wire, peer);
+    keep(end); /* to receive no bytes would look like the end of the connection */
+    end->got = 0;
+    return true;
 }
 
 /* Gives early messages to the receives that there are now. */

@@ -6,7 +6,9 @@
 #include "base/half.h"
 #include "runtime/device.h"
 #include "runtime/reduce.h"
+#include "runtime/socket.h"
 #include "runtime/ucx.h"
+#include "runtime/wire.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -616,6 +618,80 @@ Test(comm, a_lost_host_ends_a_wait, .timeout = 60)
     Ranks *all = new_pair();
     cr_assert_not_null(all);
     run_processes(all, lose_a_host, 20, codes);
+    for (uint32_t r = 0; r < 2; r++)
+        cr_expect_eq(codes[r], 0, "rank %u ended with %d", r, codes[r]);
+    ranks_free(all);
+}
+
+typedef struct Meeting {
+    Ranks *all;
+    DtRank *rank;
+} Meeting;
+
+/* Rank 1 hears where rank 0 listens, as from a barrier of both, and then connects there many times
+ * without a word. The connections stay open. */
+static bool meet_after_strangers(void *context)
+{
+    enum { STRANGERS = 300 };
+    const Meeting *meeting = context;
+    const DtPlan *plan = &meeting->all->plan;
+    const DtSlot *there = dt_shared_slot(plan, meeting->all->host_shared[0], 0);
+    DtSlot *here = dt_shared_slot(plan, meeting->rank->shared, 0);
+    const DtSocketWait wait = {.until_ns = dt_now_ns() + 5000000000u};
+    DtMeet meet = {.host = "127.0.0.1"};
+    if (meeting->rank->rank == 0)
+        return true;
+    while (!(meet.port = (uint16_t)atomic_load(&there->wire[2])))
+        usleep(1000);
+    for (int i = 0; i < 3; i++)
+        atomic_store(&here->wire[i], atomic_load(&there->wire[i]));
+    for (int i = 0, fd; i < STRANGERS; i++)
+        if (dt_socket_connect(&meet, &wait, &fd) != DT_SOCKET_OK)
+            return false;
+    return true;
+}
+
+static DtWirePost post_of(DtRank *rank, uint32_t stream, int64_t bytes, void *at)
+{
+    return (DtWirePost){.head = {.mark = dt_comm_mark(rank, stream, 1, 8), .stream = stream,
+                                 .kind = DT_WIRE_BLOCK, .bytes = bytes},
+                        .at = at};
+}
+
+/* Rank 1 sends a message without bytes, then one of 8; rank 0 wants the second one first. */
+static int connect_among_strangers(Ranks *all, DtRank *rank)
+{
+    const bool needs[] = {rank->rank == 1, rank->rank == 0};
+    const uint64_t began = dt_now_ns();
+    Meeting meeting = {all, rank};
+    DtWire *wire;
+    int64_t number = rank->rank == 1 ? 41 : 0;
+    if (!dt_wire_open(rank, &dt_wire_tcp, needs, 2, 8, meet_after_strangers, &meeting, &wire))
+        return WRONG_FAILURE;
+    if (ms_since(began) > 8000)
+        return TOO_LATE;
+    DtWirePost none = post_of(rank, 0, 0, &number), some = post_of(rank, 1, 8, &number);
+    bool good;
+    if (rank->rank == 1) {
+        dt_wire_send(wire, 0, &none);
+        dt_wire_send(wire, 0, &some);
+        good = dt_wire_finish(wire, &none) && dt_wire_finish(wire, &some);
+    } else {
+        dt_wire_recv(wire, 1, &some);
+        good = dt_wire_finish(wire, &some);
+        dt_wire_recv(wire, 1, &none);
+        good = good && dt_wire_finish(wire, &none);
+    }
+    dt_wire_close(wire);
+    return good && number == 41 ? 0 : WRONG_RESULT;
+}
+
+Test(comm, silent_strangers_keep_no_rank_out, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = new_pair();
+    cr_assert_not_null(all);
+    run_processes(all, connect_among_strangers, 20, codes);
     for (uint32_t r = 0; r < 2; r++)
         cr_expect_eq(codes[r], 0, "rank %u ended with %d", r, codes[r]);
     ranks_free(all);

@@ -9,6 +9,7 @@ size is that of the table which begins the file."""
 
 import array
 import os
+import random
 import re
 import struct
 import subprocess
@@ -17,6 +18,7 @@ import tempfile
 
 import export
 import families
+import images
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.normpath(HERE + "/../../lib/models")
@@ -157,15 +159,29 @@ def counts(dtc, top):
             check(f"\n{count} parameters\n" in said, f"{name} has {count} parameters, and not {said[-80:]}")
 
 
+def write_classes(folder):
+    """Two folders of 50 pictures."""
+    rng = random.Random(5)
+    for label in range(2):
+        os.mkdir(f"{folder}/class{label}")
+        for i in range(50):
+            with open(f"{folder}/class{label}/{i}.png", "wb") as file:
+                file.write(images.png(images.draw(rng, label)))
+
+
 def programs_of_init(dtc, dtrun, top):
-    """`dtc init` of models that do not only read tokens: the program trains on arrays, exports, and predicts."""
+    """`dtc init` of models that do not only read tokens: the program trains on arrays, or on images, exports, and predicts."""
     for name in ("bert", "t5_v1_1", "vit", "whisper"):
         folder = f"{top}/init_{name}"
         os.makedirs(folder + "/mine")
         families.write(name, folder + "/model")
         said = run([dtc, "init", folder + "/model", "-o", folder + "/my.dsl"])
         files = [f"mine/{key}.npy" for key in (*families.CASES[name]["inputs"], "labels")]
-        check(f"reads arrays of NumPy, an element of the first axis for each sample: {', '.join(files)}\n" in said, f"{name}: {said}")
+        reads = "reads arrays of NumPy, an element of the first axis for each sample: " + ", ".join(files)
+        if name == "vit":
+            reads = "reads PNG and JPEG files, in a folder for each class: mine/CLASS/*.png"
+            write_classes(folder + "/mine")
+        check(reads + "\n" in said, f"{name}: {said}")
         inputs = families.samples(name, 20, families.SEQ)
         words = []
         for key, (dtype, shape, values) in inputs.items():
@@ -184,7 +200,7 @@ def programs_of_init(dtc, dtrun, top):
             said = run([dtrun, folder + "/plan", "--import", folder + "/model", "--reference", f"{HERE}/references/gpt2.safetensors"], 2)
             check("--reference gives the model `" in said and "also reads `" in said, f"{name}: {said}")
         said = run([dtc, "init", folder + "/model", "--text", folder + "/*.txt"], 2)
-        check("no samples of text are known" in said and files[0] in said, f"{name}: {said}")
+        check("reads images" in said if name == "vit" else "no samples of text are known" in said and files[0] in said, f"{name}: {said}")
 
 
 def own_model(dtc, top):

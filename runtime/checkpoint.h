@@ -203,8 +203,9 @@ DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_pat
 DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder);
 /* Removes all checkpoints of the list, whether they are good or not, and the file `best`. */
 DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder);
-/* Removes all checkpoints except the newest `keep` good ones (0: removes none), and the one after
- * `best` steps (-1: none). */
+/* Removes all checkpoints except the newest `keep` good ones (0: removes none), and those with the
+ * lowest loss: the one after `best` steps, and the one that the file `best` names, which is an
+ * earlier one until a save after `best` steps has succeeded. best -1: neither. */
 DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep, int64_t best);
 
 #endif

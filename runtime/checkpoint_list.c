@@ -163,9 +163,23 @@ DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder)
     return dt_status_ok(&status) ? dt_checkpointlist_clean(arena, folder) : status;
 }
 
+/* The steps of the checkpoint that the file `best` names; -1: there is no such file. */
+static int64_t named_best(DtArena *arena, const char *folder)
+{
+    char *name;
+    size_t len;
+    DtStatus status =
+        dt_file_read(arena, dt_arena_printf(arena, "%s/best", folder), 64, &name, &len);
+    if (!dt_status_ok(&status))
+        return -1;
+    name[strcspn(name, "\n")] = '\0';
+    return steps_of(name);
+}
+
 DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep, int64_t best)
 {
     DtCheckpointList list;
+    const int64_t named = best >= 0 ? named_best(arena, folder) : -1;
     DtStatus status = keep > 0 ? dt_checkpointlist_read(arena, folder, false, &list) : DT_OK;
     if (keep <= 0 || !dt_status_ok(&status))
         return status;
@@ -173,7 +187,7 @@ DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep
     for (int64_t kept = 0;
          dt_status_ok(&status) && (newest = dt_checkpointlist_newest(&list)) != NULL; kept++) {
         newest->good = false; /* the next iteration finds the previous checkpoint */
-        if (kept >= keep && newest->steps != best)
+        if (kept >= keep && newest->steps != best && newest->steps != named)
             status = remove_entry(folder, newest);
     }
     return status;

@@ -56,9 +56,10 @@ void dt_save_describe(const DtRank *rank, DtArena *memory, const char *folder, i
                       DtSave *ret_save)
 {
     const DtPlan *plan = rank->plan;
-    ret_save->memory = memory;
-    ret_save->folder = folder;
-    ret_save->is_best = rank->meta.keep_best && rank->best.any && rank->best.steps == steps;
+    *ret_save = (DtSave){
+        .memory = memory,
+        .folder = folder,
+        .is_best = rank->meta.keep_best && rank->best.any && rank->best.steps == steps};
     ret_save->manifest = (DtManifest){.steps = steps,
                                       .samples = dt_ramp_first(&rank->ramp, steps),
                                       .batch = rank->meta.batch,

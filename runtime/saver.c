@@ -144,11 +144,15 @@ static void prepare(struct DtSaver *saver)
     dt_sync_raise(&common->prepared);
 }
 
+static DtStatus given_up(void)
+{
+    return dt_status_fail(DT_EXIT_RETRY, "the run is being ended");
+}
+
 static void end(struct DtSaver *saver, bool is_written)
 {
     Common *common = saver->common;
-    const DtStatus given_up = dt_status_fail(DT_EXIT_RETRY, "the run is being ended");
-    const DtStatus status = is_written ? common->failure : given_up;
+    const DtStatus status = is_written ? common->failure : given_up();
     common->result = dt_save_commit(&saver->save, &saver->shares,
                                     (const uint8_t(*)[DT_DIGEST_BYTES])saver->digests, status);
     dt_sync_raise(&common->ended);
@@ -162,12 +166,12 @@ static void *run(void *context)
     const uint32_t all = saver->number * saver->n;
     if (is_first)
         prepare(saver);
+    DtStatus status = given_up();
     if (wait_for(saver, &common->prepared, saver->number) && !atomic_load(&common->failed) &&
-        wait_for(saver, &common->copied, all)) {
-        const DtStatus status = write_share(saver);
-        if (!dt_status_ok(&status))
-            note_failure(saver, &status);
-    }
+        wait_for(saver, &common->copied, all))
+        status = write_share(saver);
+    if (!dt_status_ok(&status)) /* a share that nobody wrote is never part of a checkpoint */
+        note_failure(saver, &status);
     dt_sync_raise(&common->written);
     if (is_first)
         end(saver, wait_for(saver, &common->written, all) && !atomic_load(&saver->cancelled) &&

@@ -51,6 +51,12 @@ static uint32_t cut(const DtShares *shares, DtSavedFile kind, uint32_t first, in
     return n;
 }
 
+static DtStatus too_large(void)
+{
+    return dt_status_fail(DT_EXIT_FAILED,
+                          "the plan is broken: its tensors have too many bytes for a checkpoint");
+}
+
 static DtStatus describe(DtArena *memory, DtShares *shares, DtSharesFile *file)
 {
     DtText header = {0};
@@ -63,12 +69,13 @@ static DtStatus describe(DtArena *memory, DtShares *shares, DtSharesFile *file)
     dt_text_free(&header);
     file->before = shares->bytes;
     file->at = (shares->end + DT_CHUNK_BYTES - 1) / DT_CHUNK_BYTES * DT_CHUNK_BYTES;
+    if (file->at > INT64_MAX / 4) /* then file->at + file->bytes does not overflow below */
+        return too_large();
     for (uint32_t i = file->first; i < file->first + file->n; i++) {
         shares->at[i] = file->at + file->bytes;
         if (__builtin_add_overflow(file->bytes, shares->tensors[i].bytes, &file->bytes) ||
             file->bytes > INT64_MAX / 4)
-            return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: its tensors have too many "
-                                                  "bytes for a checkpoint");
+            return too_large();
     }
     shares->bytes += file->bytes;
     shares->end = file->at + file->bytes;

@@ -229,6 +229,25 @@ Test(checkpoint, keeps_the_newest)
     cr_assert_str_eq(name, "step-00000050\n");
 }
 
+/* An evaluation may find a lower loss whose checkpoint cannot be saved. */
+Test(checkpoint, the_best_one_stays_until_a_better_one_is_saved)
+{
+    f.rank.meta.save_keep = 1;
+    f.rank.meta.keep_best = 1;
+    f.rank.best = (DtBest){.any = true, .loss = 2, .steps = 1};
+    save(1);
+    save(2);
+    f.rank.best.steps = 3;
+    save(4);
+    cr_assert_eq(n_entries(f.folder, "step-"), 2);
+    expect_loads(inside("step-00000001"), 1);
+    f.rank.best = (DtBest){.any = true, .loss = 1, .steps = 5};
+    save(5);
+    save(6);
+    cr_assert_eq(n_entries(f.folder, "step-"), 2);
+    expect_loads(inside("step-00000005"), 5);
+}
+
 Test(checkpoint, keep_zero_keeps_all)
 {
     for (int64_t steps = 1; steps <= 6; steps++)

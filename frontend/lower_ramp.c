@@ -27,6 +27,7 @@ typedef struct Ramp {
     int64_t batch;
     DtMap constants; /* ops that follow the batch -> a Follows */
     DtMap functions; /* that were compared -> whether such an op is in them, or in what they call */
+    DtMap twins;     /* a value -> that of the program with twice the batch */
     DtBuilder b;
     DtValue *rows; /* the samples of the step */
     bool fails;
@@ -86,18 +87,42 @@ static bool compare_constants(Ramp *r, const DtOp *a, const DtOp *b)
     return true;
 }
 
+static bool are_twins(const Ramp *r, const DtValue *a, const DtValue *b)
+{
+    return dt_map_find_pointer(&r->twins, a) == b;
+}
+
+/* Whether two ops compute the same, but for constants and for extents, which follow from types. */
+static bool is_same(const Ramp *r, const DtOp *a, const DtOp *b)
+{
+    bool same = a->kind == b->kind && a->n_in == b->n_in && a->n_out == b->n_out &&
+                a->n_axes == b->n_axes && a->reduce == b->reduce && a->reverse == b->reverse &&
+                !a->ranges == !b->ranges && !a->loop == !b->loop &&
+                (a->kind == DT_OP_CONST || a->number == b->number);
+    const uint32_t n_ranges =
+        !a->ranges ? 0 : a->kind == DT_OP_WINDOW || a->kind == DT_OP_FOLD ? 1 : a->n_axes;
+    for (uint32_t i = 0; same && i < a->n_in; i++)
+        same = are_twins(r, a->in[i], b->in[i]);
+    for (uint32_t i = 0; same && i < a->n_axes; i++)
+        same = a->axes[i] == b->axes[i];
+    for (uint32_t i = 0; same && i < n_ranges; i++)
+        same = a->ranges[i].lo == b->ranges[i].lo && a->ranges[i].hi == b->ranges[i].hi &&
+               a->ranges[i].step == b->ranges[i].step;
+    return same && (!a->loop || a->loop->count == b->loop->count);
+}
+
 static bool compare_ops(Ramp *r, const DtOp *a, const DtOp *b)
 {
-    const bool is_const = a->kind == DT_OP_CONST;
-    if (a->kind != b->kind || a->n_in != b->n_in || a->n_out != b->n_out ||
-        (!is_const && a->number != b->number)) {
+    if (!is_same(r, a, b)) {
         refuse(r, a->span,
                dt_arena_printf(r->l->arena, "what is computed here follows `%s`", r->axis));
         return false;
     }
-    for (uint32_t k = 0; k < a->n_out; k++)
+    for (uint32_t k = 0; k < a->n_out; k++) {
         compare_types(r, a, a->out[k]->type, b->out[k]->type);
-    if (is_const)
+        dt_map_add_pointer(&r->twins, a->out[k], b->out[k]);
+    }
+    if (a->kind == DT_OP_CONST)
         return compare_constants(r, a, b);
     return a->func && b->func && compare(r, a->func, b->func);
 }
@@ -109,11 +134,16 @@ static bool compare(Ramp *r, const DtFunc *a, const DtFunc *b)
     const bool *known = dt_map_find_pointer(&r->functions, a);
     if (known)
         return *known;
-    if (a->ops.n != b->ops.n)
+    bool same = a->ops.n == b->ops.n && a->inputs.n == b->inputs.n && a->results.n == b->results.n;
+    for (uint32_t i = 0; same && i < a->inputs.n; i++)
+        dt_map_add_pointer(&r->twins, a->inputs.at[i], b->inputs.at[i]);
+    for (uint32_t i = 0; same && i < a->ops.n && !r->fails; i++)
+        any |= compare_ops(r, a->ops.at[i], b->ops.at[i]);
+    for (uint32_t i = 0; same && i < a->results.n && !r->fails; i++)
+        same = are_twins(r, a->results.at[i], b->results.at[i]);
+    if (!same)
         refuse(r, a->span,
                dt_arena_printf(r->l->arena, "what is computed here follows `%s`", r->axis));
-    for (uint32_t i = 0; i < a->ops.n && !r->fails; i++)
-        any |= compare_ops(r, a->ops.at[i], b->ops.at[i]);
     if (!r->fails && a->gradient && b->gradient)
         any |= compare(r, a->gradient->func, b->gradient->func);
     if (!r->fails && a->stream && b->stream) {
@@ -258,7 +288,8 @@ void dt_ramp_make(DtLower *l, DtTrainConfig *train, const DtModule *twice)
               .axis = type->axes[0].name,
               .batch = type->axes[0].extent,
               .constants.arena = l->arena,
-              .functions.arena = l->arena};
+              .functions.arena = l->arena,
+              .twins.arena = l->arena};
     bool any = false;
     for (uint32_t i = 0; i < l->module->entries.n && !r.fails; i++) {
         const DtEntryPoint *entry = &l->module->entries.at[i];

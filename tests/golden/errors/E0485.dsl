@@ -67,3 +67,30 @@ train {
   steps = 10
 }
 parallel p on pair { mesh data = 2; shard batch on data; micro batch = 4 }
+# ---- operands
+include "mini/model.dsl"
+include "std.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  logits = tiny(tokens)
+  a, b = mean[batch, seq](xent[vocab](logits, labels)), mean[batch, seq, vocab](logits)
+  loss = if size[batch] > 8 then a - b else b - a
+  optimizer = adamw(lr = 0.1)
+  ramp = batch(from = 2, by = 2, over = 100)
+  steps = 10
+}
+parallel p on pair { mesh data = 2; shard batch on data; micro batch = 4 }
+# ---- places
+include "mini/model.dsl"
+include "std.dsl"
+axis place
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  first = size[batch] // 8
+  losses = xent[vocab](tiny(tokens), labels)[seq -> place]
+  loss = mean[batch, place](losses[place = first .. first + 2])
+  optimizer = adamw(lr = 0.1)
+  ramp = batch(from = 2, by = 2, over = 100)
+  steps = 10
+}
+parallel p on pair { mesh data = 2; shard batch on data; micro batch = 4 }

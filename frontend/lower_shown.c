@@ -427,6 +427,14 @@ static bool is_loss(const DtTrainConfig *train, const char *name)
     return false;
 }
 
+/* Whether plans have the entry: an evaluation needs held-out data. */
+static bool is_run(const DtTrainConfig *train, const DtEntryPoint *entry)
+{
+    return entry->kind == DT_ENTRY_LOSS || train->eval_readers.n;
+}
+
+/* An evaluation that no plan has is still placed, to be compared with the serial program. So it
+ * returns sums too: micro-batches refuse the logarithm of a mean (E0590). */
 static void show_entry(DtLower *l, DtTrainConfig *train, DtEntryPoint *entry)
 {
     const DtEntryPoint run =
@@ -446,7 +454,8 @@ static void show_entry(DtLower *l, DtTrainConfig *train, DtEntryPoint *entry)
         } else {
             shown.formula = formula_of(&s, entry->func->results.at[i]);
         }
-        DT_PUSH(l->arena, train->shown, shown);
+        if (is_run(train, entry))
+            DT_PUSH(l->arena, train->shown, shown);
     }
     replace_results(&s, entry);
     dt_text_free(&s.formula);
@@ -456,7 +465,7 @@ void dt_shown_make(DtLower *l, DtTrainConfig *train)
 {
     for (uint32_t i = 0; i < l->module->entries.n; i++) {
         DtEntryPoint *entry = &l->module->entries.at[i];
-        if (entry->kind == DT_ENTRY_LOSS || (entry->kind == DT_ENTRY_EVAL && train->eval_readers.n))
+        if (entry->kind == DT_ENTRY_LOSS || entry->kind == DT_ENTRY_EVAL)
             show_entry(l, train, entry);
     }
 }

@@ -93,17 +93,21 @@ def compare(what, got, want, batches):
               "%s: %s is %r instead of %r" % (what, name, mine[name], value))
 
 
+def logged(name):
+    with open(name + ".jsonl") as file:
+        return {event["event"]: event for event in map(json.loads, file)}
+
+
 def train(tools, layout, batch):
     name = "%s_%d" % (layout, batch)
     run([tools[0], PROGRAM, "--parallel", layout, "-D", "batch=%d" % batch, "-o", name + ".plan"])
     run([tools[1], name + ".plan", "--quiet", "--log", name + ".jsonl",
          "--save", name + ".saved"] + redirect())
-    with open(name + ".jsonl") as file:
-        return {event["event"]: event for event in map(json.loads, file)}
+    return logged(name)
 
 
-def redirect():
-    return [word for name in ("tokens", "labels", "held")
+def redirect(names=("tokens", "labels", "held")):
+    return [word for name in names
             for word in ("--data", "%s.bin=%s" % (name, os.path.abspath(name + ".bin")))]
 
 
@@ -148,6 +152,23 @@ def nothing_valid(tools):
             "over 16 samples", "every value of `labels` in the held-out data is -100")
 
 
+def without_held_out(tools):
+    """The expressions of a step are the same if the program has no held-out data."""
+    with open(PROGRAM) as file:
+        lines = file.read().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith("  eval = ")]
+    check(len(kept) == len(lines) - 1, "the program has no line `eval`")
+    with open("alone.dsl", "w") as file:
+        file.writelines(kept)
+    run([tools[0], "alone.dsl", "--parallel", "micro", "-o", "alone.plan"])
+    run([tools[1], "alone.plan", "--quiet", "--log", "alone.jsonl"] +
+        redirect(("tokens", "labels")))
+    alone, both = logged("alone"), logged("micro_4")["step"]
+    check("eval" not in alone, "an evaluation without held-out data")
+    check(alone["step"]["loss"] == both["loss"] and alone["step"]["metrics"] == both["metrics"],
+          "without held-out data a step shows other numbers")
+
+
 def main():
     tools = [os.path.abspath(tool) for tool in sys.argv[1:3]]
     with tempfile.TemporaryDirectory() as folder:
@@ -155,6 +176,7 @@ def main():
         tokens, held = make_data()
         same_everywhere(tools, tokens, held)
         nothing_valid(tools)
+        without_held_out(tools)
     print("%d failures" % len(failures))
     return len(failures) > 0
 

@@ -18,6 +18,36 @@ enum {
     MAX_SHOWN = 60 /* bytes of a folder that fit twice into the message of a DtStatus */
 };
 
+/* Rewrites integers of more than 63 bits as reals of the same length, `1000..656` as `1000..6e2`;
+ * the result differs from the integer by less than its last digits in a double. */
+static void shorten_integers(char *text, size_t len)
+{
+    static const char most[] = "9223372036854775807";
+    const size_t digits = sizeof most - 1;
+    bool in_string = false;
+    for (size_t i = 0; i < len; i++) {
+        if (in_string && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            in_string = !in_string;
+        if (in_string || i >= len || text[i] < '0' || text[i] > '9')
+            continue;
+        const size_t n = strspn(text + i, "0123456789"), all = strspn(text + i, "0123456789.eE+-");
+        if (n == all && (n > digits || (n == digits && memcmp(text + i, most, digits) > 0)))
+            memcpy(text + i + n - 2, "e2", 2);
+        i += all - 1;
+    }
+}
+
+json_t *dt_modelconfig_parse(char *text, size_t len, json_error_t *ret_error)
+{
+    json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES, ret_error);
+    if (json || json_error_code(ret_error) != json_error_numeric_overflow)
+        return json;
+    shorten_integers(text, len);
+    return json_loadb(text, len, JSON_REJECT_DUPLICATES, ret_error);
+}
+
 DtStatus dt_modelconfig_read(DtArena *arena, const char *path, json_t **ret_json)
 {
     json_error_t error;
@@ -32,7 +62,7 @@ DtStatus dt_modelconfig_read(DtArena *arena, const char *path, json_t **ret_json
         brackets += text[i] == '{' || text[i] == '[';
     error.line = 0;
     if (brackets <= MAX_BRACKETS) /* more would take memory without bounds */
-        *ret_json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+        *ret_json = dt_modelconfig_parse(text, len, &error);
     if (json_is_object(*ret_json))
         return DT_OK;
     json_decref(*ret_json);

@@ -14,6 +14,11 @@
  * json_decref. On failure *ret_json is NULL. */
 DtStatus dt_modelconfig_read(DtArena *arena, const char *path, json_t **ret_json);
 
+/* Parses a text of JSON that ends in a zero byte, and may change the text; NULL on failure.
+ * Integers of any size are allowed: transformers writes 10^30 as 1000000000000000019884624838656
+ * where a tokenizer has no `model_max_length`. One of more than 63 bits becomes a real. */
+json_t *dt_modelconfig_parse(char *text, size_t len, json_error_t *ret_error);
+
 /* Returns the first of the keys whose member is there and not null; NULL: none is. "a, b.c, d.2":
  * member `a`, or member `c` of member `b`, or the third element of the list `d`. */
 const json_t *dt_modelconfig_find(DtArena *arena, const json_t *config, const char *keys);

@@ -4,6 +4,7 @@
  * padding; the position in its document. */
 #include "runtime/data_chat.h"
 
+#include "base/modelconfig.h"
 #include "base/tryread.h"
 
 #include <jansson.h>
@@ -196,7 +197,8 @@ static const char *published(const char *tokenizer, const char **ret_file)
         return name;
     *ret_file = "tokenizer_config.json";
     char *text = read_beside(tokenizer, *ret_file);
-    json_t *config = text ? json_loads(text, 0, NULL) : NULL;
+    json_error_t error;
+    json_t *config = text ? dt_modelconfig_parse(text, strlen(text), &error) : NULL;
     const json_t *of = json_object_get(config, "chat_template");
     for (size_t i = 0; json_is_array(of) && i < json_array_size(of); i++) {
         const json_t *one = json_array_get(of, i);

@@ -155,8 +155,10 @@ static DtStatus read_stops(const json_t *of, DtCompletion *c)
     c->n_stops = 0;
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_is_array(of) ? json_array_get(of, i) : of;
-        if (!json_is_string(one) || json_string_length(one) == 0)
+        if (!json_is_string(one))
             return dt_status_fail(DT_EXIT_IO, "\"stop\" is no text, and no list of texts");
+        if (json_string_length(one) == 0)
+            return dt_status_fail(DT_EXIT_IO, "\"stop\" has an empty text, which ends any answer");
         if (c->n_stops == DT_MOST_STOPS)
             return dt_status_fail(DT_EXIT_IO, "\"stop\" has more than %d texts", DT_MOST_STOPS);
         c->stops[c->n_stops++] = json_string_value(one);

@@ -395,7 +395,7 @@ def looks_at_the_tokenizer(bench):
     bench.write("less/tokenizer.json", json.dumps(dict(bench.tokenizer, added_tokens=kept[:2])))
     code, said = bench.run(bench.dtrun, "p.plan", "--data", "tok=less")
     bench.check("a token is missing", code == 5 and "has no token <|begin_of_text|>, which template llama3" in said, said)
-    for name, text in (("tokenizer_config.json", json.dumps({"chat_template": "{{ '<|im_start|>' + x }}"})),
+    for name, text in (("tokenizer_config.json", json.dumps({"model_max_length": int(1e30), "chat_template": "{{ '<|im_start|>' + x }}"})),
                        ("tokenizer_config.json", json.dumps({"chat_template": [
                            {"name": "tools", "template": "[INST]"}, {"name": "default", "template": "<|im_start|>"}]})),
                        ("chat_template.jinja", "<|im_start|>")):

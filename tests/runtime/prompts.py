@@ -227,7 +227,7 @@ def ends_at_end_tokens(bench):
     os.remove(bench.path("tok/generation_config.json"))
     ends("eos_token_id of config.json", ask % ("<bos>", "<|eot_id|>"), of["<bos>"])
     os.remove(bench.path("tok/config.json"))
-    bench.write("tok/tokenizer_config.json", json.dumps({"eos_token": {"content": "<end_of_turn>"}}))
+    bench.write("tok/tokenizer_config.json", json.dumps({"model_max_length": int(1e30), "eos_token": {"content": "<end_of_turn>"}}))
     ends("eos_token", ask % ("<end_of_turn>", "<|eot_id|>"), of["<end_of_turn>"])
     for name, text, wanted in (("generation_config.json", '{"eos_token_id": "x"}', "eos_token_id is no number"),
                                ("generation_config.json", '{"eos_token_id": [-1]}', "eos_token_id is no number"),
@@ -259,7 +259,7 @@ WRONG = [  # a line, what dtrun says after the place
     ('{"prompt": "a", "temperature": 1e999}', "2:"),
     ('{"prompt": "a", "max_tokens": -1}', "2:1: max_tokens wants an integer of at least 0"),
     ('{"prompt": "a", "stop": 3}', '2:1: "stop" is no text'),
-    ('{"prompt": "a", "stop": [""]}', '2:1: "stop" is no text'),
+    ('{"prompt": "a", "stop": [""]}', '2:1: "stop" has an empty text'),
     ('{"prompt": "a", "stop": %s}' % json.dumps(["x"] * 17), '2:1: "stop" has more than 16 texts'),
     (TALKS % "", '2:1: "messages" is no list of turns'),
     (TALKS % '{"role": "tool", "content": "x"}', "2:1: turn 1: `tool` is no role"),

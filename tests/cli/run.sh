@@ -718,4 +718,24 @@ END
 run shadow.dsl --emit=ir; exits 0; prints 'const() : f32[] number=2 @'; prints 'number=3 @'; prints ' = div('
 run shadow.dsl --no-kernels -o shadow.plan; exits 0
 run shadow.dsl --verify --no-kernels; exits 0
+
+# ---- logits: no entry stores those of all tokens ----
+gpt2() { # option...
+    run "$root/examples/gpt2.dsl" --parallel none -D batch=32 --no-kernels -o gpt2.plan "$@"; exits 0
+}
+stored() { # whether a value of that type is made in an entry, a layer or a loop; functions that stream make blocks of it
+    awk '/^func /{whole = / : (entry|body|layer|model) /} whole && / = / && /[[]batch=32, seq=1024, vocab=50257[]]/{found = 1}
+        END{exit !found}' out
+}
+gpt2 --print-after=rows; holds stored # the program as it is written
+gpt2 --print-after=memory
+for entry in grad eval predict update; do
+    prints "func $entry : entry"
+done
+if stored; then fail 'an entry stores the logits of all tokens'; fi
+# With one layer every arena is smaller than these logits are in 16 bits.
+gpt2 -D layers=1
+run dump gpt2.plan; exits 0; prints 'AREN name="predict"'
+holds awk '/^AREN/ && match($0, /bytes=[0-9]+/){n++; large = large || substr($0, RSTART + 6, RLENGTH - 6) + 0 >= 2 * 32 * 1024 * 50257}
+    END{exit large || n < 5}' out
 finish

@@ -292,15 +292,17 @@ bool dt_wire_open(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_
     return good;
 }
 
-/* Says that nothing more comes, and waits until the peers have said so, too: a connection that is
- * closed while unread bytes are here would take away what the peer has not read yet. */
+/* Sends the rest, says that nothing more comes, and waits until the peers have said so, too: a
+ * connection that is closed while unread bytes are here would take away what the peer has not read
+ * yet. */
 static void part(DtWire *wire)
 {
     const uint64_t until_ns = dt_now_ns() + CLOSE_NS;
-    bool is_waiting = true;
-    for (uint32_t p = 0; p < wire->n_peers; p++)
-        shutdown(wire->peers[p].fd, SHUT_WR);
+    bool is_waiting = true, is_said = false;
     while (is_waiting && dt_now_ns() < until_ns && !dt_rank_aborted(wire->rank)) {
+        for (uint32_t p = 0; wire->n_sending == 0 && !is_said && p < wire->n_peers; p++)
+            shutdown(wire->peers[p].fd, SHUT_WR);
+        is_said = is_said || wire->n_sending == 0;
         is_waiting = false;
         wire->ops->move(wire, 1);
         dt_wire_look(wire);
@@ -330,7 +332,7 @@ static void begin(DtWire *wire, DtWirePeer *peer, DtWirePost *post)
 {
     post->head.magic = MAGIC;
     post->head.from = wire->rank->rank;
-    post->is_done = post->is_free = false;
+    post->is_done = post->is_free = post->is_send = false;
     post->next = NULL;
     post->peer = peer;
     post->wire = wire;
@@ -340,6 +342,8 @@ void dt_wire_send(DtWire *wire, uint32_t to, DtWirePost *post)
 {
     DtWirePeer *peer = peer_of(wire, to);
     begin(wire, peer, post);
+    post->is_send = true;
+    wire->n_sending++;
     wire->ops->send(wire, peer, post);
 }
 
@@ -357,6 +361,8 @@ void dt_wire_recv(DtWire *wire, uint32_t from, DtWirePost *post)
 
 void dt_wire_done(DtWirePost *post)
 {
+    if (post->is_send)
+        post->wire->n_sending--;
     post->is_done = true;
     post->wire->moved_ns = dt_now_ns();
 }

@@ -42,6 +42,7 @@ typedef struct DtWirePost {
     char *at;
     bool is_done, is_free; /* is_free: it was never used, or its user is through with it */
     /* of the wire */
+    bool is_send;
     struct DtWirePost *next;
     struct DtWirePeer *peer;
     struct DtWire *wire;
@@ -69,6 +70,7 @@ typedef struct DtWire {
     uint64_t moved_ns;         /* when bytes moved last */
     uint64_t limit_ns;         /* longest wait; 0: none */
     int64_t most_bytes;        /* of a message */
+    uint32_t n_sending;        /* messages that the transport has not sent yet */
 } DtWire;
 
 typedef struct DtWireOps {
@@ -101,7 +103,7 @@ extern const DtWireOps dt_wire_tcp, dt_wire_ucx;
 bool dt_wire_open(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_t n_streams,
                   int64_t most_bytes, bool (*meet)(void *context), void *context,
                   DtWire **ret_wire);
-/* Waits, unless the run has failed, until the peers have all that was sent. */
+/* Waits, unless the run has failed, until the peers have all that was sent; 2 s at most. */
 void dt_wire_close(DtWire *wire);
 
 /* Sends post->at to a rank; receives from it. Of the head, the caller sets mark, stream, kind, part

@@ -697,6 +697,43 @@ Test(comm, silent_strangers_keep_no_rank_out, .timeout = 60)
     ranks_free(all);
 }
 
+/* Rank 1 closes the wire at once after it has begun to send more than a connection holds. */
+static int send_and_close(Ranks *all, DtRank *rank)
+{
+    enum { BYTES = 1 << 24 };
+    const bool needs[] = {rank->rank == 1, rank->rank == 0};
+    Meeting meeting = {all, rank};
+    DtWire *wire;
+    char *bytes = malloc(BYTES);
+    if (!bytes || !dt_wire_open(rank, &dt_wire_tcp, needs, 1, BYTES, meet_after_strangers,
+                                &meeting, &wire))
+        return WRONG_FAILURE;
+    memset(bytes, 5 * (int)rank->rank, BYTES);
+    DtWirePost post = post_of(rank, 0, BYTES, bytes);
+    bool good = true;
+    if (rank->rank == 1) {
+        dt_wire_send(wire, 0, &post);
+    } else {
+        usleep(300000);
+        dt_wire_recv(wire, 1, &post);
+        good = dt_wire_finish(wire, &post) && bytes[0] == 5 && bytes[BYTES - 1] == 5;
+    }
+    dt_wire_close(wire);
+    free(bytes);
+    return good ? 0 : WRONG_RESULT;
+}
+
+Test(comm, a_close_sends_the_rest, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = new_pair();
+    cr_assert_not_null(all);
+    run_processes(all, send_and_close, 20, codes);
+    for (uint32_t r = 0; r < 2; r++)
+        cr_expect_eq(codes[r], 0, "rank %u ended with %d", r, codes[r]);
+    ranks_free(all);
+}
+
 Test(comm, what_cannot_be_done_is_an_error)
 {
     Ranks *all = ranks_new(1);

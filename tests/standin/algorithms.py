@@ -50,7 +50,7 @@ def tensors(folder):
 
 
 def embedding(folder):
-    """The algorithms in the checkpoint, which rank 0 wrote."""
+    """The embedding in the checkpoint. Each rank wrote a part of the file, the first one rank 0."""
     model = tensors(folder)[0]
     length = int.from_bytes(model[:8], "little")
     begin, end = json.loads(model[8:8 + length])["wte"]["data_offsets"]
@@ -62,10 +62,10 @@ def replicas_agree(folder):
     wanted = embedding(folder)
     for name in os.listdir(folder):
         mine = bytes_of(os.path.join(folder, name)) if name.startswith("left.0.") else b""
-        at = mine.find(wanted)
+        at = mine.find(wanted[:32])
         if at >= 0:
             other = bytes_of(os.path.join(folder, name.replace("left.0.", "left.1.")))
-            return other[at:at + len(wanted)] == wanted
+            return other[at:at + len(wanted)] == mine[at:at + len(wanted)]
     sys.exit("rank 0 has no embedding")
 
 

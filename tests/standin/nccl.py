@@ -151,7 +151,7 @@ def check_failures(dtc, dtrun):
     processor = "cpu.plan"
     run(dtc, "two.dsl", "--parallel", "two", "-o", processor)
     fails(dtrun, processor, "gpus=2", 2, "--comm nccl is for GPUs, and this plan runs on device `cpu`", "--comm", "nccl")
-    fails(dtrun, plan, "gpus=2", 2, "no communicator `mpi`, only `shm` and, between GPUs, `nccl`", "--comm", "mpi")
+    fails(dtrun, plan, "gpus=2", 2, "no communicator `mpi`, only `shm`; `nccl`, between GPUs; and `ucx`", "--comm", "mpi")
     fails(dtrun, plan, "gpus=1", 2, r"ranks 0 and 1 have one GPU, between which NCCL does not work: --comm shm does\n +before its first step",
           "--comm", "nccl", "--share-gpu")
     fails(dtrun, plan, "gpus=2 nccl=21705", 1, r"libnccl found here is version 2\.17, and 2\.18 is the oldest that will do; --comm shm")

@@ -215,6 +215,8 @@ static void add_scalars(DtEmit *e)
     }
     for (uint32_t i = 0; train && i < train->shown.n; i++) {
         const DtShownValue *s = &train->shown.at[i];
+        if (!s->runs)
+            continue;
         DtPlanShow record = {.name = dt_write_str(e->plan, s->name),
                              .entry = dt_write_str(e->plan, s->entry),
                              .formula = dt_write_str(e->plan, s->formula)};

@@ -116,6 +116,8 @@ static void add_shown(const DtTrainConfig *train, DtText *text)
 {
     for (uint32_t i = 0; i < train->shown.n; i++) {
         const DtShownValue *shown = &train->shown.at[i];
+        if (!shown->runs)
+            continue;
         dt_text_add(text, "SHOW");
         string(text, "name", shown->name);
         string(text, "entry", shown->entry);

@@ -427,12 +427,6 @@ static bool is_loss(const DtTrainConfig *train, const char *name)
     return false;
 }
 
-/* Whether plans have the entry: an evaluation needs held-out data. */
-static bool is_run(const DtTrainConfig *train, const DtEntryPoint *entry)
-{
-    return entry->kind == DT_ENTRY_LOSS || train->eval_readers.n;
-}
-
 /* An evaluation that no plan has is still placed, to be compared with the serial program. So it
  * returns sums too: micro-batches refuse the logarithm of a mean (E0590). */
 static void show_entry(DtLower *l, DtTrainConfig *train, DtEntryPoint *entry)
@@ -444,7 +438,8 @@ static void show_entry(DtLower *l, DtTrainConfig *train, DtEntryPoint *entry)
     look_again(&s);
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtShownValue shown = {
-            .name = entry->results.at[i].name, .entry = dt_entry_run(&run), .formula = ""};
+            .name = entry->results.at[i].name, .entry = dt_entry_run(&run), .formula = "",
+            .runs = entry->kind == DT_ENTRY_LOSS || train->eval_readers.n > 0};
         if (!shown.name)
             continue;
         s.name = shown.name;
@@ -454,8 +449,7 @@ static void show_entry(DtLower *l, DtTrainConfig *train, DtEntryPoint *entry)
         } else {
             shown.formula = formula_of(&s, entry->func->results.at[i]);
         }
-        if (is_run(train, entry))
-            DT_PUSH(l->arena, train->shown, shown);
+        DT_PUSH(l->arena, train->shown, shown);
     }
     replace_results(&s, entry);
     dt_text_free(&s.formula);

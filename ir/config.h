@@ -185,6 +185,7 @@ typedef struct DtParamGroup {
  * results (base/formula.h), or "": the result of the same name. */
 typedef struct DtShownValue {
     const char *name, *entry, *formula;
+    bool runs; /* whether the plan has the entry: an evaluation needs held-out data */
 } DtShownValue;
 
 /* `ramp = batch(..)`: a step takes `from` samples, and `by` more after each equal share of the

@@ -96,6 +96,7 @@ DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c, const char 
     }
     if (program->train == NULL)
         oracle_fail("%s has no train block", c->path);
+    program->train->predict_rows = INT32_MAX; /* the whole batch, which the other side predicts */
     return program;
 }
 

@@ -62,6 +62,24 @@ void dt_cli_write_origin(const DtCli *cli, DtPlanBuilder *builder)
 
 /* ---- reading ---- */
 
+/* Whether these are words that dt_cli_write_origin writes. Others would let a plan of a stranger
+ * print, write or read what the caller did not ask for. */
+static bool are_written(const char *const *words, uint32_t n)
+{
+    static const char *const valued[] = {"--dim",     "--set",  "--add",    "--train",
+                                         "--parallel", "--cluster", "--data", "--target",
+                                         "--rows",    "--epilogues"};
+    for (uint32_t i = 0; i < n; i++) {
+        bool takes_value = false;
+        for (size_t k = 0; k < DT_COUNT(valued); k++)
+            takes_value |= !strcmp(words[i], valued[k]);
+        if (takes_value ? ++i == n
+                        : strcmp(words[i], "--unfused") && strcmp(words[i], "--no-kernels"))
+            return false;
+    }
+    return true;
+}
+
 /* The length of the folder of a path, with the slash; 0: it names none. */
 static size_t folder_length(const char *path)
 {
@@ -106,10 +124,10 @@ int dt_cli_read_origin(DtCli *cli, const DtPlan *plan, const char *plan_path, Dt
         DT_PUSH(cli->arena, *ret_sources, source);
     }
     *ret_path = ret_sources->at[0].path;
+    if (!are_written(origin.words.at, origin.words.n))
+        return dt_cli_fail(DT_EXIT_FAILED, "%s holds other options than dtc writes", plan_path);
     const int code =
         dt_cli_parse(ret_options, (int)origin.words.n, (char *const *)origin.words.at, 0, &done);
-    if (code == DT_EXIT_OK && (done || ret_options->words.n))
-        return dt_cli_fail(DT_EXIT_FAILED, "%s holds other options than dtc writes", plan_path);
     ret_options->block = origin.block;
     return code;
 }

@@ -115,7 +115,7 @@ static DtStatus run_dtc(Dtc *dtc, const char **words)
 DtStatus dt_elastic_sizes(const char *plan, const sigset_t *signals, DtElasticSizes *ret_sizes)
 {
     Dtc dtc = {.signals = signals};
-    const char *words[] = {NULL, "recompile", plan, "--json", NULL};
+    const char *words[] = {NULL, "recompile", "--json", "--", plan, NULL};
     const DtStatus status = run_dtc(&dtc, words);
     if (!dt_status_ok(&status))
         return status;
@@ -145,8 +145,8 @@ DtStatus dt_elastic_compile(const char *plan, int64_t least, int64_t most, const
     for (int i = 0; i < TRIES && ranks >= 1 && ranks >= least; i++, ranks -= sizes.multiple) {
         char number[24];
         Dtc dtc = {.signals = signals};
-        const char *words[] = {NULL,   "recompile", plan,     "--ranks",
-                               number, "-o",        ret_path, NULL};
+        const char *words[] = {NULL,     "recompile", "--ranks", number, "-o",
+                               ret_path, "--",        plan,      NULL};
         snprintf(number, sizeof number, "%lld", (long long)ranks);
         if (snprintf(ret_path, 4096, "%s.%s", plan, number) >= 4096)
             return dt_status_fail(DT_EXIT_IO, "the path of the plan is too long");

@@ -6,6 +6,8 @@ Runs go from 8 ranks to 6, 4, 3 and back to 8, each from the checkpoint of the o
 manifest counts each sample once. Sums over ranks and micro-batches are taken in another order, so each of some thousand additions may
 differ by its last bit: 1e-5 of a loss of about 3 is 40 of them. Then sizes of several layouts, what is refused, and damaged plans."""
 
+import base64
+import ctypes
 import json
 import os
 import random
@@ -129,6 +131,39 @@ def test_said(b):
     code, said = b.run(b.dtc, "recompile", "8.plan", "--ranks", "6", "--json")
     b.check("a size as JSON", code == 0 and json.loads(said) == {"plan": "8.plan", "ranks": 6, "mesh": {"data": 6}, "batch": 24,
                                                                  "micro": 2, "padded": False}, said)
+
+
+def with_words(b, plan, new, words):
+    """Writes a copy of the plan whose options are these words."""
+    zstd = ctypes.CDLL("libzstd.so.1")
+    zstd.ZSTD_compress.restype = zstd.ZSTD_decompress.restype = ctypes.c_size_t
+    before, _, rest = b.run(b.dtc, "dump", plan)[1].partition("ORIG text=base64")
+    first, _, rest = rest.partition("\n")
+    lines = rest.split("\n")
+    n = next((i for i, line in enumerate(lines) if not line.startswith(":")), len(lines))
+    packed = base64.b64decode("".join(line[1:] for line in lines[:n]))
+    texts = ctypes.create_string_buffer(1 << 24)
+    size = zstd.ZSTD_decompress(texts, ctypes.c_size_t(len(texts)), packed, ctypes.c_size_t(len(packed)))
+    changed = b"".join(word.encode() + b"\0" for word in words) + b"\0" + texts.raw[:size].split(b"\0\0", 1)[1]
+    room = ctypes.create_string_buffer(1 << 24)
+    size = zstd.ZSTD_compress(room, ctypes.c_size_t(len(room)), changed, ctypes.c_size_t(len(changed)), 3)
+    with open("words.txt", "w") as file:
+        file.write("%sORIG text=base64%s\n:%s\n%s" % (before, first, base64.b64encode(room.raw[:size]).decode(), "\n".join(lines[n:])))
+    code, said = b.run(b.dtc, "asm", "words.txt", "-o", new)
+    b.check("a plan with the options %s" % words, code == 0, said)
+
+
+def test_words(b):
+    """Options that dtc does not write into plans, which would print or write what nobody asked for."""
+    usual = ["--parallel", "data", "--target", "interpreted"]
+    with_words(b, "8.plan", "words.plan", usual)
+    b.recompile("words.plan", 4, "words4.plan")
+    for words in (["--emit=c"], ["--print-after=place"], ["-o", "other"], ["--library", "/"], ["--verify"], ["--json"], ["-D", "batch=8"],
+                  ["--set"], ["net.dsl"], ["--help"]):
+        with_words(b, "8.plan", "words.plan", usual + words)
+        code, said = b.run(b.dtc, "recompile", "words.plan", "--ranks", "4", "-o", "no.plan")
+        b.check("refuses %s" % words, code == 1 and "other options than dtc writes" in said, said)
+        b.check("and writes nothing", not os.path.exists("no.plan") and not os.path.exists("other"))
 
 
 def test_alone(b):
@@ -278,6 +313,7 @@ def main():
         test_sizes(b, losses_of("8.log"))
         test_refused(b)
         test_said(b)
+        test_words(b)
         test_alone(b)
         test_damage(b)
         os.chdir("/")

@@ -391,7 +391,13 @@ static DtStatus choose(Remote *r)
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         return dt_status_fail(DT_EXIT_RETRY, "no random key: %s", strerror(errno));
     dt_digest_text(random, r->key);
-    if (given && *given && strlen(given) < sizeof r->key && !strchr(given, '\n'))
+    if (given && (strlen(given) >= sizeof r->key || strchr(given, '\n')))
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "DTRUN_KEY has more than %zu characters or several lines, and "
+                              "--hosts hands a key on as one line: take a shorter one, or none, "
+                              "and each run draws its own",
+                              sizeof r->key - 1);
+    if (given && *given)
         snprintf(r->key, sizeof r->key, "%s", given);
     const int port = 20000 + (random[0] * 256 + random[1]) % 10000;
     if (r->options->meet)

@@ -128,7 +128,7 @@ void dt_straggler_window(DtStragglerRule *rule, const double *own, int64_t steps
         if (p->best == 0 || pace < p->best)
             p->best = pace;
         ret_named[r] = false;
-        if (!(own[r] > SLOWER * wanted)) {
+        if (!(wanted > 0 && own[r] > SLOWER * wanted)) {
             const double best = p->best;
             *p = (Pace){.best = best};
             continue;

@@ -123,17 +123,18 @@ def contradictions():
 
 # ---- faulty folders ----
 
-def damaged(text):
+def damaged(text, code=5, says="config.json"):
     os.makedirs("changed", exist_ok=True)
     with open("changed/config.json", "wb") as file:
         file.write(text)
-    dtc("init", "changed", code=5, says=["config.json"])
+    dtc("init", "changed", code=code, says=[says])
 
 
 def folders():
-    for text in (b"", b"{", b"[]", b"3", b"\xff\xfe{}", b'{"a": 1, "a": 2}', b'{"a": NaN}', b'{"a": 1e999}', b'{"a": 123456789012345678901234567890}',
+    for text in (b"", b"{", b"[]", b"3", b"\xff\xfe{}", b'{"a": 1, "a": 2}', b'{"a": NaN}', b'{"a": 1e999}',
                  b'{"a":' * 70000, b"[" * 3000 + b"]" * 3000, b"{\"a\": [" + b"[]," * 70000 + b"[]]}", b'{"a": "\x01"}', b"\0" * 100):
         damaged(text)
+    damaged(b'{"a": 123456789012345678901234567890}', code=2, says="has no `model_type`")  # a number, though a large one
     shutil.rmtree("changed")
     dtc("init", "changed", code=5, says=["there is no folder changed", "hf download"])
     os.mkdir("changed")

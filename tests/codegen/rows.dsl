@@ -13,4 +13,5 @@ train {
   loss = mean[batch]((rows(x) - y) ** 2)
   optimizer = adamw(lr = 1e-3)
   steps = 3
+  predict_rows = 70
 }

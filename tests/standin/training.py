@@ -254,19 +254,23 @@ def check_spills(dtc):
 
 
 def check_fault(dtrun):
-    """A fault of a GPU in the second step: the message names it, with the rank and the line; the run
-    continues from the checkpoint of the first step."""
-    plan, more = "0.%s.plan" % INTERPRETED, ["--quiet", "--set", "save.every=1", "--steps", "2"]
+    """A fault of a GPU after some steps: the message names it, with the rank and the line; the run
+    continues from a checkpoint. Threads write these while the run trains, so the last ones may be
+    missing. Saves launch kernels too, so the step of the fault is not known."""
+    plan, more = "0.%s.plan" % INTERPRETED, ["--quiet", "--set", "save.every=1", "--steps", "32"]
     profile = json.loads(run(dtrun, plan, "--quiet", "--steps", "1", "--profile", "--json"))
     launches = sum(row["times"] for row in profile["rows"] if row["kind"] == "kernel")
-    os.environ["DT_STANDIN"] = "fault=%d" % (launches * 3 // 2)
+    os.environ["DT_STANDIN"] = "fault=%d" % (launches * 61 // 2)
     said = run(dtrun, plan, *more, "--sync", "--save", "faulty", wants=1)
     del os.environ["DT_STANDIN"]
-    wanted = r"rank 0 failed: the GPU failed to .*an illegal memory access.*\n +in step 2, instruction \d+ \(kernel `.*`\)\n +.*dsl:\d+:\d+"
-    assert re.search(wanted, said), said
-    assert [name for name in os.listdir("faulty") if name != "latest"] == ["step-00000001"], os.listdir("faulty")
+    wanted = r"rank 0 failed: the GPU failed to .*an illegal memory access.*\n +in step (\d+), instruction \d+ \(kernel `.*`\)\n +.*dsl:\d+:\d+"
+    found = re.search(wanted, said)
+    assert found and int(found[1]) > 10, said
+    left = [name for name in os.listdir("faulty") if name.startswith("step-")]
+    assert left and all("step-00000001" <= name < "step-%08d" % int(found[1]) for name in left), left
     run(dtrun, plan, *more, "--resume", "faulty")
-    folders = [os.path.join(plan + ".saved", "step-00000002"), "faulty/step-00000002"]
+    run(dtrun, plan, *more, "--save", "whole")
+    folders = ["whole/step-00000032", "faulty/step-00000032"]
     for name in os.listdir(folders[0]):
         if name.endswith(".safetensors"):
             assert bytes_of(os.path.join(folders[0], name)) == bytes_of(os.path.join(folders[1], name)), name

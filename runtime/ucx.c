@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define INSTEAD "it is in package libucx0. Without it, sockets do: --comm tcp"
 #define NAME(RESULT, MEMBER, SYMBOL, ARGUMENTS) SYMBOL,
@@ -24,6 +25,10 @@ DtStatus dt_ucx_open(DtUcx *ret_ucx)
                                   "the UCX found here is too old, it has no function %s: a newer "
                                   "one than 1.10 will do; " INSTEAD,
                                   names[i]);
+    if (access("/sys/class/net", R_OK) != 0)
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "UCX finds the network in /sys/class/net, which is not there: mount "
+                              "/sys, or use sockets: --comm tcp");
     ret_ucx->get_version(&major, &minor, &release);
     if (major != DT_UCP_API_MAJOR || minor < DT_UCP_API_MINOR)
         return dt_status_fail(DT_EXIT_FAILED,

@@ -165,6 +165,9 @@ def has_ucx():
     except OSError:
         print("skipped: no libucp.so.0 here (package libucx0)", flush=True)
         return False
+    if not os.path.isdir("/sys/class/net"):
+        print("skipped: UCX finds no network without /sys", flush=True)
+        return False
     return True
 
 

@@ -7,6 +7,7 @@ killed; node 0 is killed; a link goes down. Every host that is left names the lo
 process. Where namespaces cannot be made, links stay up. Before that, a host with another build of the library of products is
 refused. ROUNDS: how often each case runs (1)."""
 
+import glob
 import os
 import re
 import signal
@@ -86,18 +87,20 @@ def wait_for_lines(wanted, others, began):
 
 
 def copy_library(folder):
-    """A copy of oneDNN with another digest of the linker; False: the system has none, or without a digest."""
+    """A copy of oneDNN with another digest of the linker, under each name that its folder has for it; False: the system has none, or
+    without a digest."""
     listed = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True).stdout
-    found = re.search(r"(libdnnl\.so\.\d\S*) .* => (\S+)", listed)
+    found = re.search(r"libdnnl\.so\.\d\S* .* => (\S+)", listed)
     if not found:
         return False
-    with open(found.group(2), "rb") as file:
+    with open(found.group(1), "rb") as file:
         code = bytearray(file.read())
     note = code.find(struct.pack("<III4s", 4, 20, 3, b"GNU"))
     code[note + 16] ^= 1
     os.mkdir(folder)
-    with open(os.path.join(folder, found.group(1)), "wb") as file:
-        file.write(code)
+    for path in glob.glob(os.path.join(os.path.dirname(found.group(1)), "libdnnl.so.*")):
+        with open(os.path.join(folder, os.path.basename(path)), "wb") as file:
+            file.write(code)
     return note >= 0
 
 

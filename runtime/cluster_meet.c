@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/hostcc.h"
 #include "runtime/key.h"
+#include "runtime/say.h"
 #include "runtime/tree.h"
 
 #include <errno.h>
@@ -24,19 +25,6 @@
 static const uint64_t say_after_ns = 5000000000u, refuse_ns = 10000000000u,
                       come_ns = 1800000000000u, join_ns = 60000000000u, again_ns = 100000000u,
                       refuser_ns = 2000000000u;
-
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...)
-{
-    DtText line = {0};
-    va_list args;
-    dt_text_add(&line, "dtrun: ");
-    va_start(args, format);
-    dt_text_vprintf(&line, format, args);
-    va_end(args);
-    dt_text_say(stderr, line.at);
-    dt_text_free(&line);
-}
 
 static void fail(DtCluster *n, DtStatus status)
 {
@@ -122,7 +110,7 @@ static bool answer(DtCluster *n, DtNewcomer *one, bool is_there)
     char text[DT_WHY_BYTES];
     const char *why = find_reason(n, &one->hello, is_there, text);
     if (why && n->stage != DT_STAGE_REFUSES)
-        say("refused: %s", why);
+        dt_say("refused: %s", why);
     return dt_newcomers_answer(n->newcomers, one, n->node, why) && !why;
 }
 
@@ -182,9 +170,9 @@ static void take_newcomers(DtCluster *n, uint64_t now_ns)
         else
             take_child(n, &one, now_ns);
     for (const char *from; (from = dt_newcomers_stranger(n->newcomers));)
-        say("a program on %s was refused: it knows another key (DTRUN_KEY must be the same on all "
-            "nodes), or is no node of this run",
-            from);
+        dt_say("a program on %s was refused: it knows another key (DTRUN_KEY must be the same on "
+               "all nodes), or is no node of this run",
+               from);
 }
 
 /* ---- node 0 ---- */
@@ -241,8 +229,8 @@ static void say_who_is_missing(DtCluster *n)
     for (uint32_t i = 1; i < n->nodes && said < MOST; i++)
         if (n->gathered[i].fd < 0)
             dt_text_printf(&who, "%s%u", said++ ? ", " : "", i);
-    say("waits for node %s%s of %u, which are to be started with --meet %.200s, too", who.at,
-        missing > said ? ", .." : "", n->nodes, n->options->meet);
+    dt_say("waits for node %s%s of %u, which are to be started with --meet %.200s, too", who.at,
+           missing > said ? ", .." : "", n->nodes, n->options->meet);
     dt_text_free(&who);
 }
 
@@ -371,7 +359,7 @@ static void connect_on(DtCluster *n, uint64_t now_ns)
     if (n->refuses && now_ns > n->began_ns + refuse_ns)
         fail(n, DT_OK);
     if (to_first && !n->refuses && !n->is_said && now_ns > n->began_ns + say_after_ns) {
-        say("waits for node 0 at %.200s (%s)", n->options->meet, n->why);
+        dt_say("waits for node 0 at %.200s (%s)", n->options->meet, n->why);
         n->is_said = true;
     }
     if (now_ns > (to_first ? n->began_ns + come_ns : n->routed_ns + join_ns))
@@ -412,7 +400,7 @@ static void wait_for_route(DtCluster *n, uint64_t now_ns)
         fail(n, dt_status_fail(DT_EXIT_RETRY,
                                "node 0 has gone before the ranks were started"));
     else if (!n->is_said && now_ns > n->began_ns + say_after_ns) {
-        say("waits until all nodes are there");
+        dt_say("waits until all nodes are there");
         n->is_said = true;
     } else if (now_ns > n->began_ns + 2 * come_ns)
         fail(n, dt_status_fail(DT_EXIT_RETRY, "node 0 waits for other nodes for too long"));

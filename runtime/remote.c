@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "runtime/hostfile.h"
 #include "runtime/runtime.h"
+#include "runtime/say.h"
 #include "runtime/socket.h"
 
 #include <errno.h>
@@ -90,19 +91,6 @@ typedef struct Remote {
     uint64_t failed_ns; /* when the first command ended badly; 0: none has */
     int code;           /* of that one */
 } Remote;
-
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...)
-{
-    DtText line = {0};
-    va_list args;
-    dt_text_add(&line, "dtrun: ");
-    va_start(args, format);
-    dt_text_vprintf(&line, format, args);
-    va_end(args);
-    dt_text_say(stderr, line.at);
-    dt_text_free(&line);
-}
 
 /* Adds a word as a shell reads it back. */
 static void add_quoted(DtText *text, const char *word)
@@ -304,9 +292,9 @@ static int code_of(const Host *host, int status)
     if (code >= 0 && code != 255 && code != 126 && code != 127)
         return code;
     if (code == 126 || code == 127)
-        say("%s: the shell of this host does not find dtrun, or may not start it", host->name);
+        dt_say("%s: the shell of this host does not find dtrun, or may not start it", host->name);
     else
-        say("%s: the command that starts dtrun there has failed, or was cut off", host->name);
+        dt_say("%s: the command that starts dtrun there has failed, or was cut off", host->name);
     return DT_EXIT_RETRY;
 }
 
@@ -475,7 +463,7 @@ int dt_remote_run(const DtRunOptions *options, int64_t n_ranks, int argc, char *
         relay(&r);
     }
     if (!dt_status_ok(&status))
-        say("%s", status.message);
+        dt_say("%s", status.message);
     const int code = dt_status_ok(&status) ? end(&r) : status.code;
     for (uint32_t i = 0; r.hosts && i < r.file.n; i++) {
         dt_text_free(&r.hosts[i].out.line);

@@ -22,6 +22,7 @@
 #include "runtime/outputs.h"
 #include "runtime/page.h"
 #include "runtime/remote.h"
+#include "runtime/say.h"
 #include "runtime/tasks.h"
 #include "runtime/train.h"
 #include "runtime/watch.h"
@@ -75,22 +76,6 @@ typedef struct Supervisor {
 
 /* ---- messages ---- */
 
-/* Prints a line by a single write, so that lines of ranks do not get in between. */
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...)
-{
-    DtText line = {0};
-    va_list args;
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr); /* erases the progress line first */
-    dt_text_add(&line, "dtrun: ");
-    va_start(args, format);
-    dt_text_vprintf(&line, format, args);
-    va_end(args);
-    dt_text_say(stderr, line.at);
-    dt_text_free(&line);
-}
-
 static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool is_watched)
 {
     dt_failedplace_add(text, all->plan, dt_shared_slot(all->plan, all->shared, rank),
@@ -101,7 +86,7 @@ static void say_at(const Supervisor *all, uint32_t rank, const char *what, bool 
 {
     DtText place = {0};
     add_place(&place, all, rank, is_watched);
-    say("%s%s%s", what, place.at ? "\n  " : "", place.at ? place.at : "");
+    dt_say("%s%s%s", what, place.at ? "\n  " : "", place.at ? place.at : "");
     dt_text_free(&place);
 }
 
@@ -330,10 +315,10 @@ static void stop(Supervisor *all, int signal)
         dt_cluster_tell(all->cluster, DT_CLUSTER_STOP, 0, "");
     if (all->stops == 1 && finishes && !all->failed) {
         atomic_store(&all->shared->stop, 1);
-        say("%s: the ranks finish their %s%s; once more ends them at once",
-            signal == SIGINT ? "Ctrl-C" : strsignal(signal),
-            all->options->n_predict > 0 ? "batch" : "step",
-            !predicts && (all->options->save || all->options->resume) ? " and save" : "");
+        dt_say("%s: the ranks finish their %s%s; once more ends them at once",
+               signal == SIGINT ? "Ctrl-C" : strsignal(signal),
+               all->options->n_predict > 0 ? "batch" : "step",
+               !predicts && (all->options->save || all->options->resume) ? " and save" : "");
         return;
     }
     if (!all->failed) {
@@ -360,7 +345,7 @@ static void hear(Supervisor *all)
             all->failed = true;
             all->failed_ns = dt_now_ns();
             all->code = note.code;
-            say("node %u: %s", note.node, note.text);
+            dt_say("node %u: %s", note.node, note.text);
             dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
         }
     }
@@ -374,7 +359,7 @@ static void fail_outside(Supervisor *all, const char *here, const char *elsewher
     all->failed = true;
     all->failed_ns = dt_now_ns();
     all->code = DT_EXIT_RETRY;
-    say("%s", here);
+    dt_say("%s", here);
     if (all->cluster)
         dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code, elsewhere);
     dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
@@ -518,7 +503,7 @@ static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
     if (!dt_status_ok(&status) || !dt_rebuild_wanted(options, plan))
         return status;
     if (!options->quiet)
-        say("compiling the kernels for this processor (%s)", dt_hostcc_native());
+        dt_say("compiling the kernels for this processor (%s)", dt_hostcc_native());
     DtArena *scratch = dt_arena_new();
     DtRebuilt codes;
     status = dt_rebuild_codes(plan, scratch, &codes);
@@ -560,7 +545,7 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
             dt_trace_drop(all->options->trace, all->n_ranks);
     }
     if (!dt_status_ok(&status)) {
-        say("%s", status.message);
+        dt_say("%s", status.message);
         all->code = status.code;
         if (all->cluster)
             dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, status.code, status.message);
@@ -591,11 +576,11 @@ static bool wants_restart(const Supervisor *all, uint32_t attempt)
         return false;
     int64_t saved = all->shared ? atomic_load(&all->shared->saved_step) : -1;
     if (saved >= 0)
-        say("starting again (%u of %lld) from the checkpoint after %lld steps", attempt + 1,
-            (long long)options->restarts, (long long)saved);
+        dt_say("starting again (%u of %lld) from the checkpoint after %lld steps", attempt + 1,
+               (long long)options->restarts, (long long)saved);
     else
-        say("starting again (%u of %lld); this run has saved nothing so far", attempt + 1,
-            (long long)options->restarts);
+        dt_say("starting again (%u of %lld); this run has saved nothing so far", attempt + 1,
+               (long long)options->restarts);
     return true;
 }
 
@@ -639,7 +624,7 @@ static bool goes_on_with_fewer(Supervisor *all, const char *first)
     DtPlanFile file;
     if (!all->options->elastic || !all->has_lost || all->code != DT_EXIT_RETRY || all->stops)
         return false;
-    say("compiling for fewer than %u ranks", before);
+    dt_say("compiling for fewer than %u ranks", before);
     DtStatus status = dt_elastic_compile(first, all->options->elastic, (int64_t)before - 1,
                                          &all->signals, path, &ranks);
     if (dt_status_ok(&status))
@@ -650,16 +635,16 @@ static bool goes_on_with_fewer(Supervisor *all, const char *first)
             dt_read_close(&file);
     }
     if (!dt_status_ok(&status)) {
-        say("the run does not go on with fewer ranks: %s", status.message);
+        dt_say("the run does not go on with fewer ranks: %s", status.message);
         all->code = status.code == DT_EXIT_INTERRUPTED ? DT_EXIT_INTERRUPTED : DT_EXIT_RETRY;
         return false;
     }
     if (all->has_saved && all->saved_step >= 0)
-        say("going on with %lld of %u ranks (%s) from the checkpoint after %lld steps",
-            (long long)ranks, before, path, (long long)all->saved_step);
+        dt_say("going on with %lld of %u ranks (%s) from the checkpoint after %lld steps",
+               (long long)ranks, before, path, (long long)all->saved_step);
     else
-        say("going on with %lld of %u ranks (%s); this run has saved nothing so far",
-            (long long)ranks, before, path);
+        dt_say("going on with %lld of %u ranks (%s); this run has saved nothing so far",
+               (long long)ranks, before, path);
     return true;
 }
 
@@ -691,7 +676,7 @@ static bool goes_on(Supervisor *all, uint32_t attempt)
         all->options->node == 0 && dt_cluster_is_whole(all->cluster) && wants_restart(all, attempt);
     if (!dt_cluster_agree(all->cluster, &end)) {
         if (!all->failed && !is_signalled(all))
-            say("node 0 has gone before it said how the run ended");
+            dt_say("node 0 has gone before it said how the run ended");
         all->code = all->code != DT_EXIT_OK ? all->code
                     : is_signalled(all)     ? DT_EXIT_INTERRUPTED
                                             : DT_EXIT_RETRY;
@@ -748,7 +733,7 @@ static bool meet_cluster(Supervisor *all)
                         dt_supervisor_hash(all->options, all->argc, all->argv), is_signalled, all,
                         &all->cluster);
     if (!dt_status_ok(&status)) {
-        say("%s", status.message);
+        dt_say("%s", status.message);
         all->code = status.code;
     }
     return dt_status_ok(&status);
@@ -770,7 +755,7 @@ static void write_page(Supervisor *all)
         all->options->node == 0 ? dt_page_write(all->options, all->plan) : DT_OK;
     if (dt_status_ok(&status))
         return;
-    say("the page of the run: %s", status.message);
+    dt_say("the page of the run: %s", status.message);
     all->code = all->code != DT_EXIT_OK ? all->code : status.code;
 }
 
@@ -792,14 +777,14 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
     if (dt_status_ok(&status))
         status = dt_outputs_hold(options->node == 0 ? options : &nothing, &all.outputs);
     if (!dt_status_ok(&status)) {
-        say("%s", status.message);
+        dt_say("%s", status.message);
         dt_supervisor_refuse(options, plan, argc, argv, &status);
         return status.code;
     }
     all.pids = calloc(all.n_ranks, sizeof *all.pids);
     all.samples = calloc(all.n_ranks, sizeof *all.samples);
     if (all.pids == NULL || all.samples == NULL) {
-        say("no memory for %u ranks", all.n_ranks);
+        dt_say("no memory for %u ranks", all.n_ranks);
         all.code = DT_EXIT_RETRY;
     } else {
         choose_signals(&all.signals);

@@ -33,7 +33,7 @@ typedef struct Ramp {
     bool fails;
 } Ramp;
 
-/* what the maps below hold; nothing writes there */
+/* The maps store pointers to these constants. */
 static Follows kinds[] = {0, FOLLOWS, INVERSELY};
 static bool truths[] = {false, true};
 

@@ -108,7 +108,9 @@ static const char *relabelled(Rows *r, const DtOp *op, const char *axis)
     return axis;
 }
 
-/* What a constant is the same for is a sample, too: it may have the inputs' axis. */
+/* The axis of samples of an `expand`. One that repeats a value along the inputs' first axis gives
+ * each sample a copy, so its result has samples like an input; NULL: it repeats along other axes
+ * only. */
 static const char *expanded(const Rows *r, const DtOp *op)
 {
     const bool has = dt_type_find(op->in[0]->type, r->first) >= 0;

@@ -181,7 +181,8 @@ static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *ite
         return dt_check_fail(check, "SCHD", index, "%lld + %lld of a register, modulo %lld",
                              (long long)item->first, (long long)item->step, (long long)item->count);
     if (item->step != 0 && item->body == 0 && is_ramped(check->plan, nest->entry))
-        return dt_check_fail(check, "SCHD", index, "counts the micro-batches of a ramp");
+        return dt_check_fail(check, "SCHD", index,
+                             "a register counts micro-batches, of which a ramp leaves some out");
     if ((item->step != 0 && nest->unset >> item->body & 1) ||
         (item->plus != 0 && nest->unset >> item->plus & 1))
         return dt_check_fail(check, "SCHD", index, "register %u or %u has no value", item->body,

@@ -20,8 +20,8 @@
  *
  * Deadlines. A neighbour of which nothing is heard for 3.5 s is lost, and so is one that has not
  * ended its ranks 60 s after a failure, or not said the result 60 s later. A lost neighbour is a
- * failure of every attempt, and hands are off its part of the tree. Time in which this process
- * itself did not run (a busy machine, a suspended one) does not count against others. */
+ * failure of every attempt, and its part of the tree gets no further messages. Time in which this
+ * process itself did not run (a busy machine, a suspended one) does not count against others. */
 #ifndef DT_RUNTIME_AGENT_H
 #define DT_RUNTIME_AGENT_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All ranks of a machine load a checkpoint together. Files are mapped, so what one rank has read is
- * in memory for the others. They go through the chunks of the files in windows:
+/* All ranks of a machine load a checkpoint together. They map its files, so the system keeps the
+ * pages that one rank has read for the other ranks. They go through the chunks of the files in
+ * windows:
  *
  *     each rank reads its share of the window's chunks, and compares their digests | agree |
  *     each rank takes its part of those tensors that end in the window

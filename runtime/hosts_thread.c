@@ -83,7 +83,7 @@ static bool wait_ms(DtHostsThread *t, long ms)
 }
 
 /* Waits until something comes on a connection, and takes it. While the rank itself uses the wire
- * again and again, it rests: then nothing is left lying. */
+ * again and again, this thread rests, since the rank then takes what comes. */
 static void look_after(DtHostsThread *t)
 {
     if (t->is_inside || t->seen != t->uses) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections that others have opened to this node and that have not proved yet who they are
  * (hello.h). All are polled together, and each has a deadline of its own, so silent ones delay
- * nobody. If there are too many, the oldest is closed. */
+ * nobody. If there are too many, this node closes
+ * the oldest. */
 #ifndef DT_RUNTIME_NEWCOMERS_H
 #define DT_RUNTIME_NEWCOMERS_H
 

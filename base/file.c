@@ -376,12 +376,29 @@ DtStatus dt_file_shared_close(DtSharedFile *part, DtStatus status)
 bool dt_file_free(const char *path, int64_t *ret_bytes)
 {
     struct statvfs about;
-    *ret_bytes = 0;
+    *ret_bytes = errno = 0;
     if (fault("space", ENOSPC))
         return true;
     if (statvfs(path, &about) != 0 || about.f_blocks == 0 ||
         __builtin_mul_overflow(about.f_bavail, about.f_frsize, ret_bytes))
         return false;
+    return true;
+}
+
+bool dt_file_free_above(const char *folder, int64_t *ret_bytes)
+{
+    char above[4096];
+    if ((size_t)snprintf(above, sizeof above, "%s", folder) >= sizeof above)
+        return false;
+    while (!dt_file_free(above, ret_bytes)) {
+        char *slash = strrchr(above, '/');
+        if (errno != ENOENT || strcmp(above, ".") == 0 || slash == above)
+            return false;
+        if (slash)
+            *slash = '\0';
+        else
+            strcpy(above, ".");
+    }
     return true;
 }
 

@@ -66,6 +66,8 @@ DtStatus dt_file_shared_close(DtSharedFile *part, DtStatus status);
 /* The bytes that this user can still write on the disk of a file or folder. False: the system does
  * not say. */
 bool dt_file_free(const char *path, int64_t *ret_bytes);
+/* The same for a folder that may not be there yet: the disk of the nearest folder above it. */
+bool dt_file_free_above(const char *folder, int64_t *ret_bytes);
 
 /* Locks a file or folder that exists until ret_fd is closed or the process ends; a failure
  * (DT_EXIT_USAGE) if another process holds it for more than two seconds. ret_fd is -1, and

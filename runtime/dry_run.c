@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/dry_run.h"
 
+#include "base/file.h"
 #include "runtime/cluster.h"
 #include "runtime/device.h"
 #include "runtime/rank.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* ---- groups of the fastest axis ---- */
@@ -81,39 +80,23 @@ static double bytes_of_checkpoint(const DtPlan *plan)
     return bytes;
 }
 
-/* The room of the disk of a folder, or of the nearest one above that is there; -1: not known. */
-static double room_of(const char *folder)
-{
-    char above[4096];
-    struct statvfs disk;
-    if ((size_t)snprintf(above, sizeof above, "%s", folder) >= sizeof above)
-        return -1;
-    while (statvfs(above, &disk) != 0) {
-        char *slash = strrchr(above, '/');
-        if (errno != ENOENT || strcmp(above, ".") == 0 || slash == above)
-            return -1;
-        if (slash)
-            *slash = '\0';
-        else
-            strcpy(above, ".");
-    }
-    return (double)disk.f_bavail * (double)disk.f_frsize;
-}
-
 static DtStatus check_disk(const DtRunOptions *options, const DtPlan *plan, FILE *out)
 {
     const char *folder = options->save ? options->save : options->resume;
     char need[32], have[32];
     if (options->node > 0 || !folder || options->eval || dt_run_predicts(options))
         return DT_OK;
-    const double bytes = bytes_of_checkpoint(plan), room = room_of(folder);
+    int64_t room;
+    const double bytes = bytes_of_checkpoint(plan);
+    const bool known = dt_file_free_above(folder, &room);
     fprintf(out, "a checkpoint in %s has %s; its disk has room for %s\n", folder,
-            dt_text_bytes(need, bytes), room < 0 ? "?" : dt_text_bytes(have, room));
-    return room < 0 || room >= bytes
+            dt_text_bytes(need, bytes), known ? dt_text_bytes(have, (double)room) : "?");
+    return !known || (double)room >= bytes
                ? DT_OK
                : dt_status_fail(DT_EXIT_IO,
                                 "the disk of %.300s has room for %s, and a checkpoint has %s",
-                                folder, dt_text_bytes(have, room), dt_text_bytes(need, bytes));
+                                folder, dt_text_bytes(have, (double)room),
+                                dt_text_bytes(need, bytes));
 }
 
 static DtStatus check_devices(const DtRunOptions *options, const DtPlan *plan,

@@ -18,7 +18,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 /* Whether the run only exports the parameters that it begins with, and saves nothing that would
  * have a record of the data. */
@@ -237,24 +236,12 @@ static const char *imported_by(DtArena *memory, const DtRunOptions *options)
  * ends. */
 static void note_room(const char *folder, int64_t bytes, DtText *ret_notes)
 {
-    char above[4096], need[32], have[32];
-    struct statvfs disk;
-    if ((size_t)snprintf(above, sizeof above, "%s", folder) >= sizeof above)
-        return;
-    while (statvfs(above, &disk) != 0) {
-        char *slash = strrchr(above, '/');
-        if (errno != ENOENT || strcmp(above, ".") == 0 || slash == above)
-            return;
-        if (slash)
-            *slash = '\0';
-        else
-            strcpy(above, ".");
-    }
-    const double room = (double)disk.f_bavail * (double)disk.f_frsize;
-    if (room < (double)bytes)
+    char need[32], have[32];
+    int64_t room;
+    if (dt_file_free_above(folder, &room) && room < bytes)
         dt_text_printf(ret_notes, "%snote: the export will have %s, and its disk has room for %s",
                        ret_notes->len > 0 ? "\ndtrun: " : "", dt_text_bytes(need, (double)bytes),
-                       dt_text_bytes(have, room));
+                       dt_text_bytes(have, (double)room));
 }
 
 /* Checks that what the run exports has names and a folder to resemble, as it will be at its end.

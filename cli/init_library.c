@@ -519,16 +519,16 @@ static void add_families(DtInitCommand *init, const char *name, Families *ret_fa
 static int no_such_type(const DtInitCommand *init, Types *types)
 {
     const char *list = "";
-    qsort(types->at.at, types->at.n, sizeof *types->at.at, by_name);
-    for (uint32_t i = 0; i < types->at.n; i++)
-        if (!i || strcmp(types->at.at[i - 1], types->at.at[i]))
-            list = dt_arena_printf(init->cli->arena, "%s%s%s", list, *list ? ", " : "",
-                                   types->at.at[i]);
     if (!types->at.n)
         return dt_cli_fail(DT_EXIT_IO,
                            "%s has no models (%s/" FOLDER "); --library DIR names "
                            "another library",
                            init->library, init->library);
+    qsort(types->at.at, types->at.n, sizeof *types->at.at, by_name);
+    for (uint32_t i = 0; i < types->at.n; i++)
+        if (!i || strcmp(types->at.at[i - 1], types->at.at[i]))
+            list = dt_arena_printf(init->cli->arena, "%s%s%s", list, *list ? ", " : "",
+                                   types->at.at[i]);
     return dt_cli_fail(DT_EXIT_USAGE,
                        "the library has no program for `model_type` \"%.60s\" of %.200s; it has "
                        "programs for %s. docs/import.md says how to write one: a model and a "

@@ -2,6 +2,7 @@
 #include "runtime/agent.h"
 
 #include "base/status.h"
+#include "runtime/spread.h"
 #include "runtime/tree.h"
 
 #include <stdio.h>
@@ -12,10 +13,10 @@ static const uint64_t BEAT_NS = 1000000000u, SILENCE_NS = 3500000000u, LOOK_NS =
 static const uint32_t EVER = UINT32_MAX;
 enum { PARENT = 0 };
 
-void dt_agent_init(DtAgent *a, uint32_t nodes, uint32_t node, uint32_t per_node)
+void dt_agent_init(DtAgent *a, uint32_t nodes, uint32_t node, uint32_t ranks)
 {
     const uint32_t children = dt_tree_children(nodes, node);
-    *a = (DtAgent){.nodes = nodes, .node = node, .per_node = per_node, .first = node == 0,
+    *a = (DtAgent){.nodes = nodes, .node = node, .ranks = ranks, .first = node == 0,
                    .n = 1 + children};
     if (node > 0)
         a->at[PARENT].node = dt_tree_parent(node);
@@ -143,7 +144,8 @@ void dt_agent_lose(DtAgent *a, uint32_t neighbour, const char *why, uint64_t now
 {
     DtNeighbour *lost = &a->at[neighbour];
     DtMessage m = message(a, DT_MESSAGE_FAILED);
-    const uint32_t first = lost->node * a->per_node;
+    const uint32_t first = dt_spread_first(a->ranks, a->nodes, lost->node),
+                   n = dt_spread_count(a->ranks, a->nodes, lost->node);
     if (!lost->is_there)
         return;
     lost->is_there = false;
@@ -154,7 +156,7 @@ void dt_agent_lose(DtAgent *a, uint32_t neighbour, const char *why, uint64_t now
     m.code = DT_EXIT_RETRY;
     m.flags = DT_MESSAGE_LOST;
     snprintf(m.text, sizeof m.text, "%s (%.60s, ranks %u to %u)", why, lost->host, first,
-             first + a->per_node - 1);
+             first + n - 1);
     take_failure(a, &m, neighbour, now_ns);
     note_code(a, DT_EXIT_RETRY);
     tell_ended(a, now_ns);
@@ -180,11 +182,10 @@ void dt_agent_stop(DtAgent *a) { take_stop(a, a->n); }
  * no such rank, or it comes from there. */
 static bool take_wait(DtAgent *a, uint32_t from, const DtMessage *m)
 {
-    const uint64_t ranks = (uint64_t)a->nodes * a->per_node;
     const uint32_t other = (uint32_t)m->token;
-    if (m->node >= ranks || other >= ranks)
+    if (m->node >= a->ranks || other >= a->ranks)
         return false;
-    const uint32_t node = other / a->per_node;
+    const uint32_t node = dt_spread_node(a->ranks, a->nodes, other);
     const int64_t child = dt_tree_towards(a->node, node);
     const uint32_t next = child < 0 ? PARENT : 1 + (uint32_t)child;
     if (node == a->node) {

@@ -36,7 +36,7 @@ typedef struct DtNeighbour {
 } DtNeighbour;
 
 typedef struct DtAgent {
-    uint32_t nodes, node, per_node; /* per_node: ranks on each */
+    uint32_t nodes, node, ranks;    /* ranks: of all nodes (spread.h) */
     uint32_t first, n;              /* neighbours first .. n - 1: first is 1 on node 0 */
     DtNeighbour at[33];
     /* Sends to a neighbour; a connection that breaks is reported by dt_agent_lose later. */
@@ -57,7 +57,7 @@ typedef struct DtAgent {
     DtMessage lost;
 } DtAgent;
 
-void dt_agent_init(DtAgent *agent, uint32_t nodes, uint32_t node, uint32_t per_node);
+void dt_agent_init(DtAgent *agent, uint32_t nodes, uint32_t node, uint32_t ranks);
 /* The number of the neighbour that is that node; or 0 of node 0, or n: it is none. */
 uint32_t dt_agent_neighbour(const DtAgent *agent, uint32_t node);
 /* A neighbour is connected. */

@@ -17,6 +17,7 @@
 #include "runtime/newcomers.h"
 #include "runtime/rank.h"
 #include "runtime/socket.h"
+#include "runtime/spread.h"
 #include "runtime/tree.h"
 
 #include <errno.h>
@@ -39,7 +40,8 @@ struct DtClusterLinks {
     DtRank *rank;
     const DtCommOps *local;
     DtComm *comm;
-    uint32_t nodes, node, per_node;
+    uint32_t nodes, node;
+    uint32_t first, n_here; /* ranks of this node */
     bool is_head;
     uint32_t n_children;
     int fds[1 + DT_TREE_DEGREE]; /* of a head: with the parent, and with the children in order */
@@ -71,6 +73,17 @@ static DtChangedMemory memory_of(DtClusterLinks *l)
     return (DtChangedMemory){.header = part_of(l), .header_bytes = part_bytes,
                              .slot_bytes = slot_bytes, .slot = slot_of, .context = l,
                              .n_ranks = l->rank->n_ranks};
+}
+
+static uint32_t first_of(const DtClusterLinks *l, uint32_t node)
+{
+    return dt_spread_first(l->rank->n_ranks, l->nodes, node);
+}
+
+/* Which child has the rank in its part of the tree; -1: none has. */
+static int64_t towards(const DtClusterLinks *l, uint32_t rank)
+{
+    return dt_tree_towards(l->node, dt_spread_node(l->rank->n_ranks, l->nodes, rank));
 }
 
 static uint32_t node_of(const DtClusterLinks *l, uint32_t neighbour)
@@ -127,7 +140,7 @@ static bool transfer(DtClusterLinks *l, uint32_t neighbour, bool sends, void *by
 {
     DtSlot *slot = l->rank->slot;
     const DtSocketWait wait = wait_new(l);
-    dt_shared_wait(slot, node_of(l, neighbour) * l->per_node, dt_now_ns());
+    dt_shared_wait(slot, first_of(l, node_of(l, neighbour)), dt_now_ns());
     const DtSocketResult result = sends ? dt_socket_send(l->fds[neighbour], bytes, n, &wait)
                                         : dt_socket_recv(l->fds[neighbour], bytes, n, &wait);
     dt_shared_go_on(slot);
@@ -248,7 +261,8 @@ DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,
     *l = (DtClusterLinks){.rank = rank, .local = local, .comm = comm,
                           .nodes = (uint32_t)rank->options->nodes,
                           .node = (uint32_t)rank->options->node,
-                          .per_node = dt_cluster_ranks(rank->options, rank->plan)};
+                          .first = dt_cluster_first(rank->options, rank->plan),
+                          .n_here = dt_cluster_ranks(rank->options, rank->plan)};
     l->is_head = rank->local.me == 0;
     l->n_children = dt_tree_children(l->nodes, l->node);
     for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++)
@@ -256,8 +270,8 @@ DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,
     /* the same on all nodes before the first meeting */
     l->header = dt_arena_alloc(rank->memory, part_bytes);
     memcpy(l->header, part_of(l), part_bytes);
-    l->slots = dt_arena_alloc(rank->memory, l->per_node * slot_bytes);
-    memset(l->slots, 0, l->per_node * slot_bytes);
+    l->slots = dt_arena_alloc(rank->memory, l->n_here * slot_bytes);
+    memset(l->slots, 0, l->n_here * slot_bytes);
     *ret_links = l;
     if (!l->is_head || connect_all(l))
         return DT_OK;
@@ -314,11 +328,10 @@ static bool give_changes(DtClusterLinks *l, uint32_t neighbour, const DtChanges 
 static bool gather_changes(DtClusterLinks *l)
 {
     DtChanges *all = &l->all;
-    const uint32_t first = l->node * l->per_node;
     all->len = 0;
     dt_changes_find(all, UINT32_MAX, part_of(l), l->header, part_bytes);
-    for (uint32_t r = 0; r < l->per_node; r++)
-        dt_changes_find(all, first + r, slot_of(l, first + r), l->slots + r * slot_bytes,
+    for (uint32_t r = 0; r < l->n_here; r++)
+        dt_changes_find(all, l->first + r, slot_of(l, l->first + r), l->slots + r * slot_bytes,
                         slot_bytes);
     for (uint32_t i = 1; i <= l->n_children; i++) {
         if (!take_changes(l, i))
@@ -355,7 +368,7 @@ bool dt_cluster_barrier(DtClusterLinks *l)
 static uint32_t head_of(const void *context)
 {
     const DtClusterLinks *l = context;
-    return l->node * l->per_node;
+    return l->first;
 }
 
 bool dt_cluster_is_decided(void *links)
@@ -433,7 +446,7 @@ bool dt_cluster_get(DtClusterLinks *l, uint32_t rank, uint32_t arena, int64_t of
     const Ask ask = {.rank = rank, .arena = arena, .offset = offset, .bytes = bytes};
     if (dt_cluster_is_here(l->rank, rank) || bytes == 0)
         return l->local->get(l->comm, rank, arena, offset, bytes, ret_bytes);
-    const uint32_t child = 1 + (uint32_t)dt_tree_towards(l->node, rank / l->per_node);
+    const uint32_t child = 1 + (uint32_t)towards(l, rank);
     return give(l, child, &ask, sizeof ask) && take(l, child, ret_bytes, (size_t)bytes);
 }
 
@@ -464,7 +477,7 @@ static bool answer_piece(DtClusterLinks *l, const Ask *ask, int64_t child, int64
 
 static bool answer(DtClusterLinks *l, const Ask *ask)
 {
-    const int64_t child = dt_tree_towards(l->node, ask->rank / l->per_node);
+    const int64_t child = towards(l, ask->rank);
     char *piece = malloc(PIECE);
     bool good = piece || dt_rank_fail(l->rank, DT_EXIT_RETRY, "no memory to send what is saved");
     if (good && child >= 0)
@@ -484,7 +497,7 @@ bool dt_cluster_serve(DtClusterLinks *l)
 {
     Ask ask;
     if (!l->is_head)
-        return l->local->serve(l->comm, l->node * l->per_node);
+        return l->local->serve(l->comm, l->first);
     for (;;) {
         if (!take(l, 0, &ask, sizeof ask))
             return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run over several machines (--nodes, --node, --meet). Each machine (node) has a supervisor,
- * which starts its share of the ranks. The first rank of node i of n is number i * ranks / n. NCCL
+ * which starts its share of the ranks (spread.h). NCCL
  * carries the data of ranks from GPU to GPU. Everything else works as on one machine, through the
  * mapping of a node's ranks. Every node has such a mapping, and the parts of it that all ranks need
  * are kept equal:

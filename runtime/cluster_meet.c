@@ -15,6 +15,7 @@
 #include "base/hostcc.h"
 #include "runtime/key.h"
 #include "runtime/say.h"
+#include "runtime/spread.h"
 #include "runtime/tree.h"
 
 #include <errno.h>
@@ -476,10 +477,10 @@ static DtStatus open_listener(DtCluster *n)
     return status;
 }
 
-static DtStatus open_with(DtCluster *n, uint32_t per_node)
+static DtStatus open_with(DtCluster *n, uint32_t ranks)
 {
     const uint32_t n_gathered = n->node == 0 ? n->nodes : 1;
-    dt_agent_init(&n->agent, n->nodes, n->node, per_node);
+    dt_agent_init(&n->agent, n->nodes, n->node, ranks);
     n->agent.send = send_to_neighbour;
     n->agent.context = n;
     n->agent.wait = dt_cluster_note_wait;
@@ -489,7 +490,7 @@ static DtStatus open_with(DtCluster *n, uint32_t per_node)
     for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++)
         n->links[i].fd = -1;
     n->gathered = calloc(n_gathered, sizeof *n->gathered);
-    n->waiters = calloc(per_node, sizeof *n->waiters);
+    n->waiters = calloc(dt_spread_count(ranks, n->nodes, n->node), sizeof *n->waiters);
     if (!n->gathered || !n->waiters)
         return dt_status_fail(DT_EXIT_RETRY, "no memory for %u nodes", n->nodes);
     for (uint32_t i = 0; i < n_gathered; i++)
@@ -519,7 +520,8 @@ DtStatus dt_cluster_open(const DtRunOptions *options, const DtPlan *plan, uint64
                          bool (*is_over)(void *context), void *context, DtCluster **ret_cluster)
 {
     *ret_cluster = new_cluster(options, plan, words, is_over, context);
-    const uint32_t ranks = plan && plan->meta ? dt_cluster_ranks(options, plan) : 1;
+    const uint32_t ranks =
+        plan && plan->meta ? plan->meta->n_ranks : (uint32_t)options->nodes;
     return *ret_cluster ? open_with(*ret_cluster, ranks) : no_memory;
 }
 
@@ -549,7 +551,7 @@ void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t
     n->refuses = true;
     n->refusal = (DtMessage){.kind = DT_MESSAGE_FAILED, .node = n->node, .code = why->code};
     snprintf(n->refusal.text, sizeof n->refusal.text, "%s", why->message);
-    const DtStatus status = open_with(n, 1);
+    const DtStatus status = open_with(n, n->nodes);
     if (dt_status_ok(&status) && n->node == 0)
         begin_refusal(n, dt_now_ns());
     while (dt_status_ok(&status) && n->stage != DT_STAGE_FAILED) {

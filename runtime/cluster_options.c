@@ -2,16 +2,21 @@
 /* The options of a run over several nodes: which ranks a node has, and what contradicts itself. */
 #include "runtime/cluster.h"
 #include "runtime/socket.h"
+#include "runtime/spread.h"
 
 uint32_t dt_cluster_ranks(const DtRunOptions *options, const DtPlan *plan)
 {
-    return options->nodes > 1 ? plan->meta->n_ranks / (uint32_t)options->nodes
-                              : plan->meta->n_ranks;
+    const uint32_t ranks = plan->meta->n_ranks;
+    return options->nodes > 1
+               ? dt_spread_count(ranks, (uint32_t)options->nodes, (uint32_t)options->node)
+               : ranks;
 }
 
 uint32_t dt_cluster_first(const DtRunOptions *options, const DtPlan *plan)
 {
-    return options->nodes > 1 ? dt_cluster_ranks(options, plan) * (uint32_t)options->node : 0;
+    return options->nodes > 1 ? dt_spread_first(plan->meta->n_ranks, (uint32_t)options->nodes,
+                                                (uint32_t)options->node)
+                              : 0;
 }
 
 bool dt_cluster_is_here(const DtRank *rank, uint32_t other)

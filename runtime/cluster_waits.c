@@ -3,6 +3,7 @@
  * hears which ranks of other nodes wait for it. */
 #include "runtime/cluster_internal.h"
 
+#include "runtime/spread.h"
 #include "runtime/watch.h"
 
 static const uint64_t LONG_NS = 300000000u, TELL_NS = 500000000u, SAME_NS = 1500000000u,
@@ -12,7 +13,8 @@ static const uint64_t LONG_NS = 300000000u, TELL_NS = 500000000u, SAME_NS = 1500
 void dt_cluster_note_wait(void *cluster, uint32_t rank, uint32_t other, uint32_t ms)
 {
     DtCluster *n = cluster;
-    DtClusterWaiter *at = &n->waiters[other - n->node * n->agent.per_node];
+    DtClusterWaiter *at =
+        &n->waiters[other - dt_spread_first(n->agent.ranks, n->nodes, n->node)];
     const uint64_t now_ns = dt_now_ns(), age_ns = ms * 1000000ull,
                    began_ns = age_ns < now_ns ? now_ns - age_ns : 1;
     const bool is_same = at->heard_ns > 0 && at->rank == rank &&
@@ -25,7 +27,7 @@ static bool waits_far(const DtCluster *n, const DtWatchSample *s, uint32_t first
                       uint64_t now_ns)
 {
     const bool is_far = s->waits_for - first >= n_here &&
-                        s->waits_for < n->nodes * n->agent.per_node;
+                        s->waits_for < n->agent.ranks;
     return s->alive && s->waiting && is_far && now_ns > s->wait_began_ns + LONG_NS &&
            now_ns - s->wait_began_ns < UINT32_MAX * 1000000ull;
 }

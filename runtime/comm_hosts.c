@@ -7,6 +7,7 @@
 
 #include "runtime/device.h"
 #include "runtime/reduce.h"
+#include "runtime/spread.h"
 
 #include <string.h>
 
@@ -31,10 +32,14 @@ DtWireHead dt_hosts_head(const DtHostsGroup *g, const DtHostsCall *call, DtWireK
                         .bytes = bytes};
 }
 
+static uint32_t host_of(const DtRank *rank, uint32_t other)
+{
+    return dt_spread_node(rank->n_ranks, (uint32_t)rank->options->nodes, other);
+}
+
 static void open_group(DtHosts *hosts, uint32_t number)
 {
     DtRank *rank = hosts->rank;
-    const uint32_t per_host = rank->local.size;
     DtHostsGroup *g = &hosts->groups[number];
     const DtRankGroup *known =
         number < rank->plan->n_groups ? &rank->groups[number] : &rank->world;
@@ -43,9 +48,9 @@ static void open_group(DtHosts *hosts, uint32_t number)
     g->here = number < rank->plan->n_groups ? dt_cluster_here(rank, known) : rank->local;
     g->shm = number < rank->plan->n_groups ? hosts->across : hosts->shm;
     for (uint32_t m = 0; m < known->size; m++) {
-        if (m > 0 && known->ranks[m] / per_host == known->ranks[m - 1] / per_host)
+        if (m > 0 && host_of(rank, known->ranks[m]) == host_of(rank, known->ranks[m - 1]))
             continue;
-        if (known->ranks[m] / per_host == rank->rank / per_host)
+        if (dt_cluster_is_here(rank, known->ranks[m]))
             g->host = g->n_hosts;
         g->first[g->n_hosts++] = m;
     }

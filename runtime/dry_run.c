@@ -5,6 +5,7 @@
 #include "runtime/cluster.h"
 #include "runtime/device.h"
 #include "runtime/rank.h"
+#include "runtime/spread.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -26,10 +27,12 @@ static int64_t fastest(const DtPlan *plan, const char **ret_name)
 uint32_t dt_dryrun_torn(const DtRunOptions *options, const DtPlan *plan)
 {
     const char *name;
-    const int64_t size = fastest(plan, &name), here = dt_cluster_ranks(options, plan);
+    const uint32_t size = (uint32_t)fastest(plan, &name), ranks = plan->meta->n_ranks,
+                   nodes = options->nodes > 1 ? (uint32_t)options->nodes : 1;
     uint32_t torn = 0;
-    for (int64_t first = 0; first + size <= plan->meta->n_ranks; first += size)
-        torn += first / here != (first + size - 1) / here;
+    for (uint32_t first = 0; first + size <= ranks; first += size)
+        torn += dt_spread_node(ranks, nodes, first) !=
+                dt_spread_node(ranks, nodes, first + size - 1);
     return torn;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/device.h"
 #include "runtime/rank.h"
 #include "runtime/socket.h"
+#include "runtime/spread.h"
 #include "tests/look.h"
 
 #include <math.h>
@@ -54,7 +55,7 @@ static void make_rank(Ranks *all, uint32_t r)
 {
     DtRank *rank = &all->ranks[r];
     DtSharedLayout layout;
-    const uint32_t host = all->hosts ? r / (all->meta.n_ranks / all->hosts) : 0;
+    const uint32_t host = all->hosts ? dt_spread_node(all->meta.n_ranks, all->hosts, r) : 0;
     dt_shared_layout(&all->plan, &layout);
     *rank = (DtRank){.options = all->hosts ? &all->host_options[host] : &all->options,
                      .plan = &all->plan,

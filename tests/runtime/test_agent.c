@@ -3,6 +3,7 @@
  * histories end: with a common result, or with the lost node named to every node within 5 s. */
 #include "base/status.h"
 #include "runtime/agent.h"
+#include "runtime/spread.h"
 #include "runtime/tree.h"
 
 #include <criterion/criterion.h>
@@ -57,7 +58,7 @@ static void begin(uint32_t n)
     named = malloc(n * sizeof *named);
     queue = calloc(ROOM, sizeof *queue);
     for (uint32_t i = 0; i < n; i++) {
-        dt_agent_init(&agents[i], n, i, RANKS);
+        dt_agent_init(&agents[i], n, i, n * RANKS);
         agents[i].send = send_one;
         agents[i].context = &agents[i];
         named[i] = -1;
@@ -301,6 +302,23 @@ Test(agent, messages_in_any_order)
         }
         finish();
     }
+}
+
+/* Ranks follow each other, and numbers of ranks differ by one at most. */
+Test(agent, ranks_of_nodes)
+{
+    for (uint32_t ranks = 1; ranks < 200; ranks++)
+        for (uint32_t n = 1; n <= ranks; n++) {
+            uint32_t rank = 0;
+            for (uint32_t node = 0; node < n; node++) {
+                const uint32_t count = dt_spread_count(ranks, n, node);
+                cr_assert(count == ranks / n || (ranks % n && count == ranks / n + 1));
+                cr_assert_eq(dt_spread_first(ranks, n, node), rank);
+                for (uint32_t k = 0; k < count; k++, rank++)
+                    cr_assert_eq(dt_spread_node(ranks, n, rank), node);
+            }
+            cr_assert_eq(rank, ranks);
+        }
 }
 
 Test(agent, the_tree)

@@ -100,6 +100,13 @@ Test(comm, collectives_of_4_hosts_by_sockets, .timeout = 120)
     check_collectives_of_hosts(8, 4, &dt_comm_tcp);
 }
 
+/* Hosts whose numbers of ranks differ by one. */
+Test(comm, collectives_of_uneven_hosts_by_sockets, .timeout = 120)
+{
+    check_collectives_of_hosts(8, 3, &dt_comm_tcp);
+    check_collectives_of_hosts(3, 2, &dt_comm_tcp);
+}
+
 Test(comm, collectives_of_hosts_by_ucx, .timeout = 120)
 {
     DtUcx ucx;

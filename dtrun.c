@@ -6,6 +6,7 @@
 #include "runtime/dry_run.h"
 #include "runtime/cluster.h"
 #include "runtime/elastic.h"
+#include "runtime/forms.h"
 #include "runtime/generate.h"
 #include "runtime/prune.h"
 #include "runtime/remote.h"
@@ -20,19 +21,254 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-#define O(ID, name, letter, value, group, help) OPTION_##ID,
+/* The command line being read. */
+typedef struct CommandLine {
+    DtRunOptions run;
+    int64_t rank, shared; /* -1: not given */
+    int64_t samples;      /* --show-samples; -1: not given */
+    const char *of_generate; /* an option that only --generate uses, or NULL */
+    bool gpus;               /* --gpus */
+    bool done;               /* --help and the like */
+    DtLaunch by;             /* who started this process */
+    DtStatus status;
+} CommandLine;
+
+/* What an option sets in the command line: a field at the offset `at`. */
+typedef struct Setter {
+    const char *name;
+    bool (*set)(CommandLine *line, const struct Setter *setter, const char *value);
+    size_t at;
+    size_t at_n, most; /* of a list: the offset of its length, which is at most `most` */
+    bool of_generate;  /* only --generate and --prompts use it */
+} Setter;
+
+static bool wrong(CommandLine *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool wrong(CommandLine *line, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    line->status.code = DT_EXIT_USAGE;
+    vsnprintf(line->status.message, sizeof line->status.message, format, args);
+    va_end(args);
+    return false;
+}
+
+/* ---- setters ---- */
+
+static void *field(CommandLine *line, size_t at) { return (char *)line + at; }
+
+static bool set_text(CommandLine *line, const Setter *setter, const char *value)
+{
+    *(const char **)field(line, setter->at) = value;
+    return true;
+}
+
+static bool set_flag(CommandLine *line, const Setter *setter, const char *value)
+{
+    (void)value;
+    *(bool *)field(line, setter->at) = true;
+    return true;
+}
+
+static bool set_count(CommandLine *line, const Setter *setter, const char *value)
+{
+    char *end;
+    errno = 0;
+    const long long count = strtoll(value, &end, 10);
+    if (end == value || *end || errno || count < 0)
+        return wrong(line, "--%s wants a number of at least 0, not `%.60s`", setter->name, value);
+    *(int64_t *)field(line, setter->at) = count;
+    return true;
+}
+
+static bool set_real(CommandLine *line, const Setter *setter, const char *value)
+{
+    char *end;
+    const double real = strtod(value, &end);
+    if (end == value || *end || !isfinite(real) || real < 0)
+        return wrong(line, "--%s wants a number of at least 0, not `%.60s`", setter->name, value);
+    *(double *)field(line, setter->at) = real;
+    return true;
+}
+
+/* Appends the value to a list of texts. */
+static bool add_text(CommandLine *line, const Setter *setter, const char *value)
+{
+    const char **list = field(line, setter->at);
+    uint32_t *n = field(line, setter->at_n);
+    if (*n == setter->most)
+        return wrong(line, "--%s occurs more than %zu times", setter->name, setter->most);
+    list[(*n)++] = value;
+    return true;
+}
+
+/* Sets a number of DtSampling. */
+static bool set_sampling(CommandLine *line, const Setter *setter, const char *value)
+{
+    char *end, *end_of_real;
+    DtGivenNumber given = {.is_whole = true};
+    errno = 0;
+    given.whole = strtoll(value, &end, 10);
+    if (end == value || *end || errno) {
+        given.is_whole = false;
+        given.real = strtod(value, &end_of_real);
+        if (end_of_real == value || *end_of_real)
+            return wrong(line, "--%s wants a number, not `%.60s`", setter->name, value);
+    }
+    const DtStatus status = dt_generatesample_set(&line->run.sampling, setter->name, given);
+    return dt_status_ok(&status) || wrong(line, "--%s, not `%.60s`", status.message, value);
+}
+
+/* OLD=NEW, or `synthetic`. */
+static bool set_data(CommandLine *line, const Setter *setter, const char *value)
+{
+    DtRunOptions *run = &line->run;
+    if (strcmp(value, "synthetic") == 0) {
+        run->data_synthetic = true;
+        return true;
+    }
+    char *copy = strdup(value), *equals = copy ? strchr(copy, '=') : NULL;
+    if (equals == NULL || equals == copy || equals[1] == '\0') {
+        free(copy);
+        return wrong(line, "--%s wants OLD=NEW or `synthetic`, not `%.60s`", setter->name, value);
+    }
+    if (run->n_redirects == DT_COUNT(run->redirects)) {
+        free(copy);
+        return wrong(line, "--%s occurs more than %zu times", setter->name,
+                     DT_COUNT(run->redirects));
+    }
+    *equals = '\0';
+    run->redirects[run->n_redirects++] =
+        (DtRedirect){copy, equals + 1}; /* kept to the end of the process */
+    return true;
+}
+
+static bool add_stop(CommandLine *line, const Setter *setter, const char *value)
+{
+    return *value ? add_text(line, setter, value) : wrong(line, "--%s wants a text", setter->name);
+}
+
+static bool add_prune(CommandLine *line, const Setter *setter, const char *value)
+{
+    const DtStatus status = dt_prune_check(value);
+    return dt_status_ok(&status) ? add_text(line, setter, value)
+                                 : wrong(line, "%s", status.message);
+}
+
+/* DIR, or LABEL=DIR for the instance of a model with that label. */
+static bool set_import(CommandLine *line, const Setter *setter, const char *value)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789_";
+    const size_t n = strspn(value, letters);
+    if (n > 0 && value[n] == '=' && value[n + 1] != '\0')
+        return add_text(line, setter, value);
+    line->run.import = value;
+    return true;
+}
+
+static bool set_elastic(CommandLine *line, const Setter *setter, const char *value)
+{
+    line->run.elastic = 1;
+    return !value || (set_count(line, setter, value) &&
+                      (line->run.elastic > 0 || wrong(line, "--elastic wants at least 1 rank")));
+}
+
+/* The index of the value among three words, of which the last may be NULL; -1 after a message. */
+static int find_word(CommandLine *line, const Setter *setter, const char *value,
+                     const char *const words[3])
+{
+    for (int i = 0; i < 3 && words[i]; i++)
+        if (strcmp(words[i], value) == 0)
+            return i;
+    if (words[2])
+        wrong(line, "--%s wants %s, %s or %s, not `%.60s`", setter->name, words[0], words[1],
+              words[2], value);
+    else
+        wrong(line, "--%s wants %s or %s, not `%.60s`", setter->name, words[0], words[1], value);
+    return -1;
+}
+
+static bool set_gemm(CommandLine *line, const Setter *setter, const char *value)
+{
+    const int i = find_word(line, setter, value, &dt_gemm_names[DT_GEMM_ONEDNN]);
+    line->run.gemm = (DtGemmKind)(DT_GEMM_ONEDNN + i);
+    return i >= 0;
+}
+
+static bool set_algorithms(CommandLine *line, const Setter *setter, const char *value)
+{
+    static const char *const words[] = {"timed", "first", NULL};
+    const int i = find_word(line, setter, value, words);
+    line->run.algorithms_given = true;
+    line->run.algorithms_first = i == 1;
+    return i >= 0;
+}
+
+static bool set_attention(CommandLine *line, const Setter *setter, const char *value)
+{
+    static const char *const words[] = {"timed", "cudnn", "generated"};
+    const int i = find_word(line, setter, value, words);
+    line->run.attention_given = true;
+    line->run.attention = (DtAttention)i;
+    return i >= 0;
+}
+
+static bool set_epilogues(CommandLine *line, const Setter *setter, const char *value)
+{
+    const int i = find_word(line, setter, value, dt_forms_names);
+    line->run.epilogues_given = true;
+    line->run.epilogues = (DtEpilogueWish)i;
+    return i >= 0;
+}
+
+static bool set_dtype(CommandLine *line, const Setter *setter, const char *value)
+{
+    static const char *const words[] = {"f32", "bf16", "f16"};
+    static const int dtypes[] = {DT_PLAN_F32, DT_PLAN_BF16, DT_PLAN_F16};
+    const int i = find_word(line, setter, value, words);
+    line->run.export_dtype = i < 0 ? -1 : dtypes[i];
+    return i >= 0;
+}
+
+static bool set_average(CommandLine *line, const Setter *setter, const char *value)
+{
+    line->run.no_average = true;
+    return strcmp(value, "none") == 0 ||
+           wrong(line, "--%s takes `none`: by default averages are used where the program keeps "
+                       "them",
+                 setter->name);
+}
+
+static bool print_table(CommandLine *line, const Setter *setter, const char *value);
+
+/* ---- the table ---- */
+
+/* The offset of a field of CommandLine, which has this type. */
+#define AT(type, member) _Generic(((CommandLine *)0)->member, type: offsetof(CommandLine, member))
+#define FLAG(member) .set = set_flag, .at = AT(bool, member)
+#define COUNT(member) .set = set_count, .at = AT(int64_t, member)
+#define REAL(member) .set = set_real, .at = AT(double, member)
+#define TEXT(member) .set = set_text, .at = AT(const char *, member)
+#define LIST(member, n)                                         \
+    .at = AT(const char *, member[0]), .at_n = AT(uint32_t, n), \
+    .most = DT_COUNT(((CommandLine *)0)->member)
+#define TEXTS(member, n) .set = add_text, LIST(member, n)
+#define CALL(function) .set = function
+#define OF_GENERATE .of_generate = true
+#define INNER(...) __VA_ARGS__
+
+static const Setter setters[] = {
+#define O(title, letter, value, group, setter, help) {.name = title, INNER setter},
 #include "runtime/options.def"
 #undef O
 };
 
 static const DtOptionRow rows[] = {
-#define O(ID, name, letter, value, group, help) {OPTION_##ID, name, letter, value, group, help},
+#define O(name, letter, value, group, setter, help) {name, letter, value, group, help},
 #include "runtime/options.def"
 #undef O
 };
-
-enum { N_HIDDEN = 4 }; /* the last rows: --leash, --trial, --rank, --shared */
 
 static const DtOptionTable table = {
     .program = "dtrun",
@@ -64,168 +300,14 @@ static const DtOptionTable table = {
     .n_rows = DT_COUNT(rows),
 };
 
-/* The command line being read. */
-typedef struct CommandLine {
-    DtRunOptions run;
-    int64_t rank, shared; /* -1: not given */
-    int64_t samples;      /* --show-samples; -1: not given */
-    const char *of_generate; /* an option that only --generate uses, or NULL */
-    bool gpus;               /* --gpus */
-    bool done;               /* --help and the like */
-    DtLaunch by;             /* who started this process */
-    DtStatus status;
-} CommandLine;
-
-static bool wrong(CommandLine *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool wrong(CommandLine *line, const char *format, ...)
+static bool print_table(CommandLine *line, const Setter *setter, const char *value)
 {
-    va_list args;
-    va_start(args, format);
-    line->status.code = DT_EXIT_USAGE;
-    vsnprintf(line->status.message, sizeof line->status.message, format, args);
-    va_end(args);
-    return false;
-}
-
-static bool read_count(CommandLine *line, const char *name, const char *text, int64_t *ret_count)
-{
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno || value < 0)
-        return wrong(line, "--%s wants a number of at least 0, not `%.60s`", name, text);
-    *ret_count = value;
-    return true;
-}
-
-static bool read_real(CommandLine *line, const char *name, const char *text, double *ret_value)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !isfinite(value) || value < 0)
-        return wrong(line, "--%s wants a number of at least 0, not `%.60s`", name, text);
-    *ret_value = value;
-    return true;
-}
-
-/* Reads a number of DtSampling. */
-static bool read_sampling(CommandLine *line, const char *name, const char *text)
-{
-    char *end, *end_of_real;
-    DtGivenNumber given = {.is_whole = true};
-    line->of_generate = name;
-    errno = 0;
-    given.whole = strtoll(text, &end, 10);
-    if (end == text || *end || errno) {
-        given.is_whole = false;
-        given.real = strtod(text, &end_of_real);
-        if (end_of_real == text || *end_of_real)
-            return wrong(line, "--%s wants a number, not `%.60s`", name, text);
-    }
-    const DtStatus status = dt_generatesample_set(&line->run.sampling, name, given);
-    return dt_status_ok(&status) || wrong(line, "--%s, not `%.60s`", status.message, text);
-}
-
-static bool read_redirect(CommandLine *line, const char *text)
-{
-    DtRunOptions *run = &line->run;
-    if (strcmp(text, "synthetic") == 0) {
-        run->data_synthetic = true;
-        return true;
-    }
-    char *copy = strdup(text), *equals = copy ? strchr(copy, '=') : NULL;
-    if (equals == NULL || equals == copy || equals[1] == '\0') {
-        free(copy);
-        return wrong(line, "--data wants OLD=NEW or `synthetic`, not `%.60s`", text);
-    }
-    if (run->n_redirects == DT_COUNT(run->redirects)) {
-        free(copy);
-        return wrong(line, "--data occurs more than %zu times", DT_COUNT(run->redirects));
-    }
-    *equals = '\0';
-    run->redirects[run->n_redirects++] =
-        (DtRedirect){copy, equals + 1}; /* kept to the end of the process */
-    return true;
-}
-
-static bool add_file(CommandLine *line, const char *name, const char *value,
-                     const char *files[16], uint32_t *n)
-{
-    if (*n == 16)
-        return wrong(line, "--%s occurs more than 16 times", name);
-    files[(*n)++] = value;
-    return true;
-}
-
-static bool add_stop(CommandLine *line, const char *text)
-{
-    DtRunOptions *run = &line->run;
-    line->of_generate = "stop";
-    if (!*text)
-        return wrong(line, "--stop wants a text");
-    if (run->n_stop == DT_MOST_STOPS)
-        return wrong(line, "--stop occurs more than %d times", DT_MOST_STOPS);
-    run->stop[run->n_stop++] = text;
-    return true;
-}
-
-static bool read_gemm(CommandLine *line, const char *text)
-{
-    for (DtGemmKind kind = DT_GEMM_DEFAULT + 1; kind < DT_GEMM_KINDS; kind++)
-        if (strcmp(dt_gemm_names[kind], text) == 0) {
-            line->run.gemm = kind;
-            return true;
-        }
-    return wrong(line, "--gemm wants onednn, openblas or plain, not `%.60s`", text);
-}
-
-static bool read_algorithms(CommandLine *line, const char *text)
-{
-    line->run.algorithms_given = true;
-    line->run.algorithms_first = strcmp(text, "first") == 0;
-    return line->run.algorithms_first || strcmp(text, "timed") == 0 ||
-           wrong(line, "--algorithms wants timed or first, not `%.60s`", text);
-}
-
-static bool read_attention(CommandLine *line, const char *text)
-{
-    line->run.attention_given = true;
-    line->run.attention = strcmp(text, "cudnn") == 0       ? DT_ATTENTION_CUDNN
-                          : strcmp(text, "generated") == 0 ? DT_ATTENTION_GENERATED
-                                                           : DT_ATTENTION_TIMED;
-    return line->run.attention != DT_ATTENTION_TIMED || strcmp(text, "timed") == 0 ||
-           wrong(line, "--attention wants timed, cudnn or generated, not `%.60s`", text);
-}
-
-static bool read_epilogues(CommandLine *line, const char *text)
-{
-    const bool is_timed = strcmp(text, "timed") == 0;
-    line->run.epilogues_given = true;
-    line->run.epilogues = strcmp(text, "all") == 0    ? DT_EPILOGUES_FUSED
-                          : strcmp(text, "none") == 0 ? DT_EPILOGUES_APART
-                                                      : DT_EPILOGUES_TIMED;
-    return is_timed || line->run.epilogues != DT_EPILOGUES_TIMED ||
-           wrong(line, "--epilogues wants all, none or timed, not `%.60s`", text);
-}
-
-static bool read_dtype(CommandLine *line, const char *text)
-{
-    for (uint32_t d = 0; d < DT_PLAN_DTYPES; d++)
-        if (dt_kinds_is_float(d) && strcmp(dt_kinds_name(d), text) == 0)
-            line->run.export_dtype = (int)d;
-    return line->run.export_dtype >= 0 ||
-           wrong(line, "--dtype wants f32, bf16 or f16, not `%.60s`", text);
-}
-
-static bool print_table(CommandLine *line, int id)
-{
-    DtOptionTable shown = table;
     DtText text = {0};
-    shown.n_rows -= N_HIDDEN;
-    if (id == OPTION_HELP)
-        dt_options_help(&shown, &text);
-    else if (id == OPTION_MAN)
-        dt_options_man(&shown, &text);
+    (void)value;
+    if (strcmp(setter->name, "help") == 0)
+        dt_options_help(&table, &text);
+    else if (strcmp(setter->name, "man") == 0)
+        dt_options_man(&table, &text);
     else
         dt_text_printf(&text, "%s %s\n", table.program, table.version);
     fputs(text.at, stdout);
@@ -234,138 +316,11 @@ static bool print_table(CommandLine *line, int id)
     return true;
 }
 
-static bool read_prune(CommandLine *line, const char *value)
+static bool read_option(CommandLine *line, const Setter *setter, const char *value)
 {
-    DtRunOptions *run = &line->run;
-    const DtStatus status = dt_prune_check(value);
-    if (!dt_status_ok(&status))
-        return wrong(line, "%s", status.message);
-    if (run->n_prune == DT_COUNT(run->prune))
-        return wrong(line, "--prune occurs more than %zu times", DT_COUNT(run->prune));
-    run->prune[run->n_prune++] = value;
-    return true;
-}
-
-/* DIR, or LABEL=DIR for the instance of a model with that label. */
-static bool read_import(CommandLine *line, const char *value)
-{
-    DtRunOptions *run = &line->run;
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                  "0123456789_";
-    const size_t n = strspn(value, letters);
-    if (n == 0 || value[n] != '=' || value[n + 1] == '\0') {
-        run->import = value;
-        return true;
-    }
-    if (run->n_imports == DT_COUNT(run->imports))
-        return wrong(line, "--import LABEL=DIR occurs more than %zu times",
-                     DT_COUNT(run->imports));
-    run->imports[run->n_imports++] = value;
-    return true;
-}
-
-static bool read_option(CommandLine *line, int id, const char *value)
-{
-    DtRunOptions *run = &line->run;
-    switch (id) {
-    case OPTION_STEPS: return read_count(line, "steps", value, &run->steps);
-    case OPTION_SAVE: run->save = value; return true;
-    case OPTION_RESUME: run->resume = value; return true;
-    case OPTION_IMPORT: return read_import(line, value);
-    case OPTION_ADAPTERS: run->adapters = value; return true;
-    case OPTION_PEFT: run->peft = true; return true;
-    case OPTION_AVERAGE:
-        run->no_average = true;
-        return strcmp(value, "none") == 0 ||
-               wrong(line, "--average takes `none`: by default averages are used where the program "
-                           "keeps them");
-    case OPTION_NAMES: run->names = value; return true;
-    case OPTION_EXPORT: run->export = value; return true;
-    case OPTION_DTYPE: return read_dtype(line, value);
-    case OPTION_LIKE: run->like = value; return true;
-    case OPTION_WEIGHTS: run->weights = value; return true;
-    case OPTION_ONLY:
-        if (run->n_only == DT_COUNT(run->only))
-            return wrong(line, "--only occurs more than %zu times", DT_COUNT(run->only));
-        run->only[run->n_only++] = value;
-        return true;
-    case OPTION_PRUNE: return read_prune(line, value);
-    case OPTION_OR_START: run->or_start = true; return true;
-    case OPTION_DATA_CHANGED: run->data_changed = true; return true;
-    case OPTION_OVERWRITE: run->overwrite = true; return true;
-    case OPTION_DATA: return read_redirect(line, value);
-    case OPTION_SET:
-        if (run->n_settings == DT_COUNT(run->settings))
-            return wrong(line, "--set occurs more than %zu times", DT_COUNT(run->settings));
-        run->settings[run->n_settings++] = value;
-        return true;
-    case OPTION_SHOW_SAMPLES: return read_count(line, "show-samples", value, &line->samples);
-    case OPTION_EVAL: run->eval = true; return true;
-    case OPTION_QUANTIZED: run->quantized = true; return true;
-    case OPTION_GENERATE: run->generate = value; return true;
-    case OPTION_PROMPTS: run->prompts = value; return true;
-    case OPTION_STOP: return add_stop(line, value);
-    case OPTION_IGNORE_END:
-        run->ignore_end = true;
-        line->of_generate = "ignore-end";
-        return true;
-    case OPTION_RAW:
-        run->raw = true;
-        line->of_generate = "raw";
-        return true;
-    case OPTION_REFERENCE: run->reference = value; return true;
-    case OPTION_PREDICT:
-        return add_file(line, "predict", value, run->predict, &run->n_predict);
-    case OPTION_OUT: return add_file(line, "out", value, run->out, &run->n_out);
-    case OPTION_TOKENS: return read_sampling(line, "tokens", value);
-    case OPTION_TEMPERATURE: return read_sampling(line, "temperature", value);
-    case OPTION_TOP_K: return read_sampling(line, "top-k", value);
-    case OPTION_TOP_P: return read_sampling(line, "top-p", value);
-    case OPTION_MIN_P: return read_sampling(line, "min-p", value);
-    case OPTION_REPETITION_PENALTY: return read_sampling(line, "repetition-penalty", value);
-    case OPTION_SEED: return read_sampling(line, "seed", value);
-    case OPTION_LOG: run->log = value; return true;
-    case OPTION_TRACE: run->trace = value; return true;
-    case OPTION_PROFILE: run->profile = true; return true;
-    case OPTION_JSON: run->json = true; return true;
-    case OPTION_RECORD: run->record = value; return true;
-    case OPTION_COMPARE: run->compare = value; return true;
-    case OPTION_QUIET: run->quiet = true; return true;
-    case OPTION_DEVICE: run->device = value; return true;
-    case OPTION_GPUS: line->gpus = true; return true;
-    case OPTION_SHARE_GPU: run->share_gpu = true; return true;
-    case OPTION_SYNC: run->sync = true; return true;
-    case OPTION_COMM: run->comm = value; return true;
-    case OPTION_WINDOWS: run->windows = true; return true;
-    case OPTION_GEMM: return read_gemm(line, value);
-    case OPTION_GRAPH: run->graph = true; return true;
-    case OPTION_ALGORITHMS: return read_algorithms(line, value);
-    case OPTION_ATTENTION: return read_attention(line, value);
-    case OPTION_EPILOGUES: return read_epilogues(line, value);
-    case OPTION_NODES: return read_count(line, "nodes", value, &run->nodes);
-    case OPTION_NODE: return read_count(line, "node", value, &run->node);
-    case OPTION_MEET: run->meet = value; return true;
-    case OPTION_HOSTS: run->hosts = value; return true;
-    case OPTION_SHELL: run->shell = value; return true;
-    case OPTION_DRY_RUN: run->dry_run = true; return true;
-    case OPTION_LEASH: run->leash = true; return true;
-    case OPTION_LAUNCH: run->launch = value; return true;
-    case OPTION_CHECK_REPLICAS:
-        return read_count(line, "check-replicas", value, &run->check_replicas);
-    case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);
-    case OPTION_UNPROVED: line->run.unproved = true; return true;
-    case OPTION_REBUILD: run->rebuild = true; return true;
-    case OPTION_RESTARTS: return read_count(line, "restarts", value, &run->restarts);
-    case OPTION_ELASTIC:
-        run->elastic = 1;
-        return !value || (read_count(line, "elastic", value, &run->elastic) &&
-                          (run->elastic > 0 || wrong(line, "--elastic wants at least 1 rank")));
-    case OPTION_TIMEOUT: return read_real(line, "timeout", value, &run->timeout);
-    case OPTION_TRIAL: run->trial = value; return true;
-    case OPTION_RANK: return read_count(line, "rank", value, &line->rank);
-    case OPTION_SHARED: return read_count(line, "shared", value, &line->shared);
-    default: return print_table(line, id);
-    }
+    if (setter->of_generate)
+        line->of_generate = setter->name;
+    return setter->set(line, setter, value);
 }
 
 /* A run that resumes one certain checkpoint saves next to it, not inside it. */
@@ -467,7 +422,7 @@ static bool read_line(CommandLine *line, int argc, char **argv)
         if (id == DT_OPTIONS_WRONG)
             return wrong(line, "%s", options.message);
         if (id != DT_OPTIONS_WORD) {
-            if (!read_option(line, id, options.value))
+            if (!read_option(line, &setters[id], options.value))
                 return false;
         } else if (line->run.plan_path != NULL)
             return wrong(line, "one plan at a time: `%.100s` and `%.100s`", line->run.plan_path,

@@ -13,6 +13,11 @@ void dt_options_open(DtOptions *options, const DtOptionTable *table, int argc, c
     *options = (DtOptions){.table = table, .argv = argv, .argc = argc, .next = first};
 }
 
+static int index_of(const DtOptions *o, const DtOptionRow *row)
+{
+    return (int)(row - o->table->rows);
+}
+
 static bool is_optional(const DtOptionRow *row) { return row->value && row->value[0] == '['; }
 
 static int unknown(DtOptions *o, const char *name, size_t len)
@@ -42,7 +47,7 @@ static int take_value(DtOptions *o, const DtOptionRow *row, const char *written)
         return DT_OPTIONS_WRONG;
     }
     o->value = o->argv[o->next++];
-    return row->id;
+    return index_of(o, row);
 }
 
 static int read_long(DtOptions *o, const char *argument)
@@ -59,7 +64,7 @@ static int read_long(DtOptions *o, const char *argument)
         }
         o->value = equals ? equals + 1 : NULL;
         if (equals || !row->value || is_optional(row))
-            return row->id;
+            return index_of(o, row);
         return take_value(o, row, argument);
     }
     return unknown(o, name, len);
@@ -77,14 +82,14 @@ static int read_letter(DtOptions *o)
         if (!row->value || is_optional(row)) {
             if (!*o->letters)
                 o->letters = NULL;
-            return row->id;
+            return index_of(o, row);
         }
         const char *rest = *o->letters ? o->letters : NULL;
         o->letters = NULL;
         if (!rest)
             return take_value(o, row, written);
         o->value = rest;
-        return row->id;
+        return index_of(o, row);
     }
     o->letters = NULL;
     snprintf(o->message, sizeof o->message, "unknown option -%c; %s --help lists them all",
@@ -179,6 +184,8 @@ void dt_options_help(const DtOptionTable *table, DtText *ret_text)
     const char *group = NULL;
     for (uint32_t i = 0; i < table->n_rows; i++) {
         const DtOptionRow *row = &table->rows[i];
+        if (!row->group)
+            continue;
         if (!group || strcmp(group, row->group))
             dt_text_printf(ret_text, "\n%s:\n", row->group);
         group = row->group;
@@ -247,6 +254,8 @@ void dt_options_man(const DtOptionTable *table, DtText *ret_text)
     for (uint32_t i = 0; i < table->n_rows; i++) {
         const DtOptionRow *row = &table->rows[i];
         DtText name = {0};
+        if (!row->group)
+            continue;
         if (!group || strcmp(group, row->group))
             dt_text_printf(ret_text, ".SS %s\n", row->group);
         group = row->group;

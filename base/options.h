@@ -10,11 +10,10 @@
 #include <stdint.h>
 
 typedef struct DtOptionRow {
-    int id;            /* chosen by the program, >= 0 */
     const char *name;  /* "emit": written --emit; NULL: letter only */
     char letter;       /* 'o': written -o; 0: none */
     const char *value; /* "FILE": takes one; "[FORMAT]": may have one, after `=` only; NULL: none */
-    const char *group; /* heading in the help */
+    const char *group; /* heading in the help; NULL: the help leaves the option out */
     const char *help;
 } DtOptionRow;
 
@@ -44,8 +43,8 @@ typedef struct DtOptions {
 void dt_options_open(DtOptions *options, const DtOptionTable *table, int argc, char *const *argv,
                      int first);
 
-/* The id of the next option, WORD for an argument that is none, END, or WRONG (ends the reading).
- * Values may follow as `--name=value`, `--name value`, `-nvalue`, `-n value`. */
+/* The index of the next option's row, WORD for an argument that is none, END, or WRONG (ends the
+ * reading). Values may follow as `--name=value`, `--name value`, `-nvalue`, `-n value`. */
 int dt_options_next(DtOptions *options);
 
 /* Appends the text of --help: each option with its argument and what it does, by group. */

@@ -17,12 +17,10 @@ enum {
 #define DT_CLI_OPTION(ID, name, letter, value, group, help) OPTION_##ID,
 #include "cli/options.def"
 #undef DT_CLI_OPTION
-    OPTION_COUNT
 };
 
 static const DtOptionRow rows[] = {
-#define DT_CLI_OPTION(ID, name, letter, value, group, help) \
-    {OPTION_##ID, name, letter, value, group, help},
+#define DT_CLI_OPTION(ID, name, letter, value, group, help) {name, letter, value, group, help},
 #include "cli/options.def"
 #undef DT_CLI_OPTION
 };

@@ -5,21 +5,22 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { OUT, CHECK, FORMAT, NAME };
+enum { OUT, CHECK, FORMAT, NAME, HIDDEN };
 
 static const DtOptionRow rows[] = {
-    {OUT, "output", 'o', "FILE", "Results", "where it goes"},
-    {CHECK, "check", 'c', NULL, "Results", "only look"},
-    {FORMAT, "format", 0, "[KIND]", "Results", "how it looks"},
-    {NAME, NULL, 'n', "NAME", "Names",
+    {"output", 'o', "FILE", "Results", "where it goes"},
+    {"check", 'c', NULL, "Results", "only look"},
+    {"format", 0, "[KIND]", "Results", "how it looks"},
+    {NULL, 'n', "NAME", "Names",
      "a name; a text so long that the help has to wrap it over several lines, which it does at "
      "the width of a "
      "terminal"},
+    {"hidden", 0, NULL, NULL, "set by another program"},
 };
 static const DtOptionTable table = {.program = "prog", .version = "1", .purpose = "does things",
                                     .synopsis = "FILE [-o FILE]\n--check FILE",
                                     .epilogue = "Example:\n  prog x\nEnd.\n",
-                                    .rows = rows, .n_rows = 4};
+                                    .rows = rows, .n_rows = 5};
 
 static DtOptions open_words(int argc, const char *const *argv)
 {
@@ -111,6 +112,19 @@ Test(options, help_names_every_option_and_stays_narrow)
         line += len + (line[len] == '\n');
     }
     dt_text_free(&text);
+}
+
+Test(options, an_option_without_a_group_is_read_but_not_shown)
+{
+    const char *argv[] = {"prog", "--hidden"};
+    DtOptions o = open_words(2, argv);
+    DtText help = {0}, man = {0};
+    cr_assert_eq(dt_options_next(&o), HIDDEN);
+    dt_options_help(&table, &help);
+    dt_options_man(&table, &man);
+    cr_assert(!strstr(help.at, "hidden") && !strstr(man.at, "hidden"));
+    dt_text_free(&help);
+    dt_text_free(&man);
 }
 
 Test(options, manual_page_escapes_what_roff_would_read)

@@ -139,7 +139,7 @@ def check_processor(dtc, dtrun):
                            folder + "/saved/step-00000001", *more)
                 assert "goes on with" not in said, said
     said = run(dtrun, "cpu.plan", "--epilogues", "some", wants=2)
-    assert "--epilogues wants all, none or timed, not `some`" in said, said
+    assert "--epilogues wants timed, all or none, not `some`" in said, said
 
 
 def number(line, name):

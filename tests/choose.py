@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses tests of a build folder, and the programs that they need.
 
-    choose.py BUILD sanitized K    all programs that are tests themselves, and every tenth of the scripts and
-                                   sweeps (programs among them), those whose place in the list is K modulo 10
+    choose.py BUILD usual K        all tests that need at most some seconds, and every second of the others
+    choose.py BUILD sanitized K    all programs that are tests themselves, but of the long ones every third; and every tenth
+                                   of the scripts and sweeps (programs among them)
     choose.py BUILD complete       checks instead that a plain `ninja` builds whatever a test starts
 
-The first form prints two lines: the names of the tests, and the targets for ninja. ./check builds only these with
-sanitizers. K follows the commit, so that ten commits in a row have run all scripts; a script that tests/turn.sh
-starts has its turn once in forty."""
+The first two print two lines: the names of the tests, and the targets for ninja. ./check runs only these, and builds only
+these with sanitizers. K is the number of the commit: eight commits in a row have run all tests with all of their generated
+cases, whose quarter follows from K, too (share.py); ten have run all scripts with sanitizers."""
 import json
 import os
 import subprocess
@@ -17,7 +18,8 @@ import sys
 # suites that need not run under sanitizers; suites of which a tenth of the tests run
 NEVER = {"slow", "tsan", "tsan-all", "repo", "timing", "standin", "apart"}
 SWEEPS = {"sweep", "oracle", "verify", "search"}                   # suites of which a tenth runs
-TENTH = 10
+LONG = {"long", "standin"}                                         # tests that `./check --quick` leaves out
+APART = {"slow", "toolkit"}                                        # suites for which ./check has runs of their own
 
 
 def introspect(build, what):
@@ -33,11 +35,23 @@ def is_program(test, build):
     return os.path.abspath(test["cmd"][0]).startswith(os.path.abspath(build) + os.sep)
 
 
+def every(n, turn, tests):
+    """Those of the tests, in the order of their names, whose place is `turn` modulo n."""
+    return sorted(tests, key=lambda test: test["name"])[turn % n::n]
+
+
+def usual(build, turn):
+    tests = [test for test in introspect(build, "tests") if not suites_of(test) & APART]
+    quick = [test for test in tests if not suites_of(test) & LONG]
+    return quick + every(2, turn // 4, (test for test in tests if test not in quick))
+
+
 def sanitized(build, turn):
     tests = [test for test in introspect(build, "tests") if not suites_of(test) & NEVER]
-    always = [test for test in tests if is_program(test, build) and not suites_of(test) & SWEEPS]
-    others = sorted((test for test in tests if test not in always), key=lambda test: test["name"])
-    return always + [test for i, test in enumerate(others) if i % TENTH == turn % TENTH]
+    programs = [test for test in tests if is_program(test, build) and not suites_of(test) & SWEEPS]
+    always = [test for test in programs if not suites_of(test) & LONG]
+    return (always + every(3, turn, (test for test in programs if test not in always)) +
+            every(10, turn, (test for test in tests if test not in programs)))
 
 
 def files_of(tests, build):
@@ -64,7 +78,7 @@ def main(arguments):
             print("FAIL", line + ", which a plain `ninja` does not build: meson 1.7 then runs no test at all")
         print("%d passed, %d failed" % (not lacking, len(lacking)))
         return 1 if lacking else 0
-    chosen = sanitized(build, int(turn[0]))
+    chosen = {"usual": usual, "sanitized": sanitized}[what](build, int(turn[0]))
     print(*(test["name"] for test in chosen))
     print(*files_of(chosen, build))
     return 0

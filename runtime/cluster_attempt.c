@@ -141,7 +141,6 @@ DtStatus dt_cluster_start(DtCluster *n, DtShared *shared)
     if (!dt_status_ok(&status))
         return status;
     shared->meet_port = n->agent.start.port;
-    shared->meet_token = token;
     snprintf(shared->meet_host, sizeof shared->meet_host, "%s", n->goal.host);
     dt_key_derive(n->key, "heads", token, shared->meet_key);
     dt_agent_begin(&n->agent, port, token);

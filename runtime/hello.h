@@ -41,8 +41,8 @@ typedef struct DtFacts {
 } DtFacts;
 
 /* Who connects: an agent of a node; one that cannot start, and says why in the message after the
- * welcome; the first rank of a node. */
-typedef enum DtRole { DT_ROLE_AGENT = 1, DT_ROLE_REFUSES, DT_ROLE_HEAD } DtRole;
+ * welcome; the first rank of a node; any rank, whose number is in the place of the node's. */
+typedef enum DtRole { DT_ROLE_AGENT = 1, DT_ROLE_REFUSES, DT_ROLE_HEAD, DT_ROLE_RANK } DtRole;
 
 typedef struct DtChallenge {
     uint64_t magic;

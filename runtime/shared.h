@@ -71,7 +71,7 @@ typedef struct DtSlot {
     /* results of its parts, of which ranks tell each other one after the other, in turns
      * (checkpoint_shares.c) */
     _Atomic int32_t part_code[2];
-    _Atomic uint64_t wire[3];   /* where it listens for ranks of other hosts (wire.c) */
+    _Atomic uint64_t wire[3];   /* where it listens for ranks of other hosts (wire_meet.c) */
     /* written before phase FAILED, or load_code, is stored with release */
     char message[500];
     /* DT_MARK_..: progress words that the device writes (position.h); 0: it has not written any */
@@ -87,12 +87,11 @@ typedef struct DtShared {
     int32_t supervisor;        /* the process that made the mapping and starts the ranks */
     /* With several nodes: the socket on which the first rank of this node waits for those of its
      * children in the tree, which must know the key; -1: there are none. And where it finds that of
-     * the parent. */
+     * the parent. The key is another one in each attempt. */
     int32_t meet_fd;
     uint32_t meet_port;
     char meet_host[256];
     uint8_t meet_key[32];
-    uint64_t meet_token; /* of the attempt, between ranks of several nodes (wire.c) */
     /* goodput: dt_now_ns() when the first attempt began; time of steps before the checkpoint with
      * which this attempt begins, taken in earlier attempts; the same for the newest checkpoint */
     uint64_t first_ns, useful_ns;

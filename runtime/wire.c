@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is connected with whom, and which message belongs to which receive.
+/* Which message belongs to which receive, and what becomes of a wait.
  *
- * When ranks are loaded, each one that needs another listens on a port of its own and writes its
- * address into its slot. After a meeting of all ranks the one with the higher number connects. Both
- * say who they are, and exchange the addresses that the transport needs. The connection stays open:
- * it ends when the process at its other end does, whatever moves the bytes. A rank that still waits
- * for such a peer first gives the other hosts' supervisors time to say what happened there. */
+ * The connection by which two ranks found each other (wire_meet.c) stays open: it ends when the
+ * process at its other end does, whatever moves the bytes. A rank that still waits for such a peer
+ * first gives the other hosts' supervisors time to say what happened there. */
 #include "runtime/wire.h"
-
-#include "runtime/cluster.h"
-#include "runtime/comm_sync.h"
-#include "runtime/socket.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,243 +12,12 @@
 #include <unistd.h>
 
 static const uint32_t MAGIC = 0x57495245u; /* "ERIW" */
-static const uint64_t PATIENCE_NS = 120000000000u, GONE_NS = 500000000u, CLOSE_NS = 2000000000u;
+static const uint64_t GONE_NS = 500000000u;
 enum {
-    SPINS = 30,      /* turns before the first sleep */
-    SLEEP_MS = 20,   /* the longest sleep */
-    HELP_MS = 3000,  /* how long a rank waits for the message about a lost peer's failure */
-    MOST_ADDRESS = 1 << 16,
-    MOST_WAITING = 256 /* connections that have not said yet whose they are */
+    SPINS = 30,     /* turns before the first sleep */
+    SLEEP_MS = 20,  /* the longest sleep */
+    HELP_MS = 3000  /* how long a rank waits for the message about a lost peer's failure */
 };
-
-/* The first message on a connection. */
-typedef struct Hello {
-    uint32_t magic, attempt, rank, to;
-    uint64_t digest, token;
-    uint32_t address; /* bytes of the transport's address, which follow */
-    uint32_t reserved;
-} Hello;
-
-/* ---- finding each other ---- */
-
-static bool is_over(void *context) { return dt_rank_aborted(context); }
-
-static DtSocketWait patience(const DtWire *wire)
-{
-    return (DtSocketWait){is_over, wire->rank, dt_now_ns() + PATIENCE_NS};
-}
-
-static bool fail(DtWire *wire, uint32_t other, const char *what)
-{
-    if (!dt_rank_aborted(wire->rank))
-        dt_rank_fail(wire->rank, DT_EXIT_RETRY, "rank %u cannot connect with rank %u: %s",
-                     wire->rank->rank, other, what);
-    return false;
-}
-
-/* Publishes where this rank listens. An address of zeros: where all hosts meet. */
-static bool publish(DtWire *wire, int *ret_listener)
-{
-    DtRank *rank = wire->rank;
-    DtMeet meet;
-    uint16_t port = 0;
-    unsigned char here[16] = {0};
-    DtStatus status = dt_socket_parse(rank->options->meet, &meet);
-    if (dt_status_ok(&status) && rank->options->node > 0)
-        status = dt_socket_here(&meet, here);
-    if (dt_status_ok(&status))
-        status = dt_socket_listen(0, ret_listener, &port);
-    if (!dt_status_ok(&status))
-        return dt_rank_fail_status(rank, &status);
-    uint64_t words[2];
-    memcpy(words, here, sizeof words);
-    atomic_store(&rank->slot->wire[0], words[0]);
-    atomic_store(&rank->slot->wire[1], words[1]);
-    atomic_store(&rank->slot->wire[2], (uint64_t)port);
-    return true;
-}
-
-/* Where the rank listens, as it has published it. */
-static bool place_of(DtWire *wire, uint32_t other, DtMeet *ret_meet)
-{
-    const DtSlot *slot = dt_shared_slot(wire->rank->plan, wire->rank->shared, other);
-    const uint64_t words[2] = {atomic_load(&slot->wire[0]), atomic_load(&slot->wire[1])};
-    const DtStatus status = dt_socket_parse(wire->rank->options->meet, ret_meet);
-    if (!dt_status_ok(&status))
-        return dt_rank_fail_status(wire->rank, &status);
-    if (words[0] || words[1])
-        dt_socket_text((const unsigned char *)words, ret_meet);
-    ret_meet->port = (uint16_t)atomic_load(&slot->wire[2]);
-    return ret_meet->port != 0 || fail(wire, other, "it has not said where it listens");
-}
-
-static Hello hello_to(const DtWire *wire, uint32_t other, uint32_t bytes)
-{
-    const DtShared *shared = wire->rank->shared;
-    return (Hello){.magic = MAGIC,
-                   .attempt = shared->attempt,
-                   .rank = wire->rank->rank,
-                   .to = other,
-                   .digest = shared->digest,
-                   .token = shared->meet_token,
-                   .address = bytes};
-}
-
-static bool greet(DtWire *wire, uint32_t other, int fd)
-{
-    uint32_t bytes = 0;
-    const void *address = wire->ops->address ? wire->ops->address(wire, &bytes) : NULL;
-    const Hello hello = hello_to(wire, other, bytes);
-    const DtSocketWait wait = patience(wire);
-    return (dt_socket_send(fd, &hello, sizeof hello, &wait) == DT_SOCKET_OK &&
-            (bytes == 0 || dt_socket_send(fd, address, bytes, &wait) == DT_SOCKET_OK)) ||
-           fail(wire, other, strerror(errno));
-}
-
-static bool is_of_this_run(const DtWire *wire, const Hello *hello)
-{
-    const DtShared *shared = wire->rank->shared;
-    return hello->magic == MAGIC && hello->attempt == shared->attempt &&
-           hello->to == wire->rank->rank && hello->digest == shared->digest &&
-           hello->token == shared->meet_token && hello->rank < wire->rank->n_ranks &&
-           hello->address <= MOST_ADDRESS && wire->number[hello->rank] != UINT32_MAX;
-}
-
-/* Takes the transport's address of a peer, and joins it. */
-static bool join(DtWire *wire, DtWirePeer *peer, const Hello *hello)
-{
-    const DtSocketWait wait = patience(wire);
-    DtArena *memory = dt_arena_new();
-    char *address = dt_arena_alloc(memory, hello->address + 1);
-    bool good = hello->address == 0 ||
-                dt_socket_recv(peer->fd, address, hello->address, &wait) == DT_SOCKET_OK ||
-                fail(wire, peer->rank, "its address has not come");
-    good = good && wire->ops->join(wire, peer, address, hello->address);
-    dt_arena_free(memory);
-    return good;
-}
-
-static bool connect_to(DtWire *wire, DtWirePeer *peer)
-{
-    DtMeet meet;
-    const DtSocketWait wait = patience(wire);
-    if (!place_of(wire, peer->rank, &meet))
-        return false;
-    if (dt_socket_connect(&meet, &wait, &peer->fd) != DT_SOCKET_OK)
-        return fail(wire, peer->rank, dt_socket_why());
-    return greet(wire, peer->rank, peer->fd);
-}
-
-/* Connections that were accepted, and have not said all of their hello. */
-typedef struct Waiting {
-    struct {
-        int fd;
-        size_t got;
-        Hello hello;
-    } at[MOST_WAITING];
-    uint32_t n;
-} Waiting;
-
-/* The others stay in the order in which they were accepted. */
-static void drop_waiting(Waiting *waiting, uint32_t i)
-{
-    waiting->n--;
-    memmove(&waiting->at[i], &waiting->at[i + 1], (waiting->n - i) * sizeof waiting->at[0]);
-}
-
-/* Accepts a connection if there is one. If too many have not said their hello, the oldest is
- * closed: a rank says it at once, so silent strangers keep no rank out. */
-static bool accept_one(Waiting *waiting, int listener)
-{
-    const int fd = dt_socket_accept(listener);
-    if (fd < 0)
-        return false;
-    if (waiting->n == MOST_WAITING) {
-        close(waiting->at[0].fd);
-        drop_waiting(waiting, 0);
-    }
-    waiting->at[waiting->n].fd = fd;
-    waiting->at[waiting->n++].got = 0;
-    return true;
-}
-
-/* Reads what connection i has said. Returns the peer that it is, if it has said all of it. */
-static DtWirePeer *hear(DtWire *wire, Waiting *waiting, uint32_t i, Hello *ret_hello)
-{
-    Hello *hello = &waiting->at[i].hello;
-    const int fd = waiting->at[i].fd;
-    const ssize_t n = recv(fd, (char *)hello + waiting->at[i].got,
-                           sizeof *hello - waiting->at[i].got, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        return NULL;
-    waiting->at[i].got += n > 0 ? (size_t)n : 0;
-    if (n > 0 && waiting->at[i].got < sizeof *hello)
-        return NULL;
-    *ret_hello = *hello;
-    drop_waiting(waiting, i);
-    DtWirePeer *peer = n > 0 && is_of_this_run(wire, ret_hello)
-                           ? &wire->peers[wire->number[ret_hello->rank]]
-                           : NULL;
-    if (!peer || peer->fd >= 0) { /* of a stranger */
-        close(fd);
-        return NULL;
-    }
-    peer->fd = fd;
-    return peer;
-}
-
-static bool accept_rest(DtWire *wire, int listener, uint32_t missing)
-{
-    const uint64_t until_ns = dt_now_ns() + PATIENCE_NS;
-    Waiting waiting = {.n = 0};
-    bool good = true;
-    while (good && missing > 0) {
-        bool any = accept_one(&waiting, listener);
-        for (uint32_t i = 0; good && i < waiting.n; i++) {
-            Hello hello;
-            DtWirePeer *peer = hear(wire, &waiting, i, &hello);
-            if (!peer)
-                continue;
-            any = true;
-            missing--;
-            good = join(wire, peer, &hello) && greet(wire, peer->rank, peer->fd);
-        }
-        if (good && !any && dt_rank_aborted(wire->rank))
-            good = false;
-        else if (good && !any && dt_now_ns() > until_ns)
-            good = dt_rank_fail(wire->rank, DT_EXIT_RETRY,
-                                "%u ranks of other hosts have not connected within %u s", missing,
-                                (unsigned)(PATIENCE_NS / 1000000000u));
-        else if (good && !any)
-            usleep(1000);
-    }
-    for (uint32_t i = 0; i < waiting.n; i++)
-        close(waiting.at[i].fd);
-    return good;
-}
-
-/* Connects with the ranks of lower numbers, lets the others connect, and hears what the first say
- * about themselves: in this order no rank waits for one that waits for it. */
-static bool connect_all(DtWire *wire, int listener)
-{
-    uint32_t below = 0;
-    while (below < wire->n_peers && wire->peers[below].rank < wire->rank->rank)
-        if (!connect_to(wire, &wire->peers[below++]))
-            return false;
-    if (!accept_rest(wire, listener, wire->n_peers - below))
-        return false;
-    for (uint32_t p = 0; p < below; p++) {
-        Hello hello;
-        const DtSocketWait wait = patience(wire);
-        DtWirePeer *peer = &wire->peers[p];
-        if (dt_socket_recv(peer->fd, &hello, sizeof hello, &wait) != DT_SOCKET_OK ||
-            !is_of_this_run(wire, &hello) || hello.rank != peer->rank)
-            return fail(wire, peer->rank, "it does not answer as a rank of this run");
-        if (!join(wire, peer, &hello))
-            return false;
-    }
-    return true;
-}
 
 static DtWire *new_wire(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_t n_streams)
 {
@@ -279,35 +42,44 @@ bool dt_wire_open(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_
                   DtWire **ret_wire)
 {
     DtWire *wire = new_wire(rank, ops, needs, n_streams);
-    int listener = -1;
     wire->most_bytes = most_bytes;
     *ret_wire = wire;
-    dt_socket_make_room(wire->n_peers + MOST_WAITING);
     const DtStatus status = ops->open(wire);
-    if (!dt_status_ok(&status))
-        return dt_rank_fail_status(rank, &status);
-    const bool good = publish(wire, &listener) && meet(context) && connect_all(wire, listener);
-    if (listener >= 0)
-        close(listener);
-    return good;
+    return dt_status_ok(&status) ? dt_wire_meet(wire, meet, context)
+                                 : dt_rank_fail_status(rank, &status);
+}
+
+/* The first peer that has not said that it sends no more; NULL: all have. */
+static const DtWirePeer *still_there(const DtWire *wire)
+{
+    for (uint32_t p = 0; p < wire->n_peers; p++)
+        if (!wire->peers[p].is_gone)
+            return &wire->peers[p];
+    return NULL;
 }
 
 /* Sends the rest, says that nothing more comes, and waits until the peers have said so, too: a
  * connection that is closed while unread bytes are here would take away what the peer has not read
- * yet. */
+ * yet. A peer that reads nothing for as long as --timeout allows fails this rank. */
 static void part(DtWire *wire)
 {
-    const uint64_t until_ns = dt_now_ns() + CLOSE_NS;
-    bool is_waiting = true, is_said = false;
-    while (is_waiting && dt_now_ns() < until_ns && !dt_rank_aborted(wire->rank)) {
+    const uint64_t began_ns = dt_now_ns();
+    const DtWirePeer *peer;
+    bool is_said = false;
+    while ((peer = still_there(wire)) && !dt_rank_aborted(wire->rank)) {
         for (uint32_t p = 0; wire->n_sending == 0 && !is_said && p < wire->n_peers; p++)
             shutdown(wire->peers[p].fd, SHUT_WR);
         is_said = is_said || wire->n_sending == 0;
-        is_waiting = false;
         wire->ops->move(wire, 1);
         dt_wire_look(wire);
-        for (uint32_t p = 0; p < wire->n_peers; p++)
-            is_waiting = is_waiting || !wire->peers[p].is_gone;
+        const uint64_t since_ns = wire->moved_ns > began_ns ? wire->moved_ns : began_ns;
+        if (wire->limit_ns && dt_now_ns() > since_ns + wire->limit_ns)
+            dt_rank_fail(wire->rank, DT_EXIT_RETRY,
+                         is_said ? "rank %u is done, and rank %u has not ended its connection "
+                                   "within the time that --timeout allows"
+                                 : "rank %u is done, and rank %u has not taken its last messages "
+                                   "within the time that --timeout allows",
+                         wire->rank->rank, peer->rank);
     }
 }
 
@@ -332,6 +104,7 @@ static void begin(DtWire *wire, DtWirePeer *peer, DtWirePost *post)
 {
     post->head.magic = MAGIC;
     post->head.from = wire->rank->rank;
+    post->head.token = peer->token;
     post->is_done = post->is_free = post->is_send = false;
     post->next = NULL;
     post->peer = peer;
@@ -398,7 +171,8 @@ static bool differs(const DtWirePost *post, const DtWireHead *head)
 
 static bool is_sound(const DtWire *wire, const DtWirePeer *peer, const DtWireHead *head)
 {
-    return head->magic == MAGIC && head->from == peer->rank && head->stream < wire->n_streams &&
+    return head->magic == MAGIC && head->from == peer->rank && head->token == peer->token &&
+           head->stream < wire->n_streams &&
            head->bytes >= 0 && head->kind >= DT_WIRE_PARTIAL && head->kind <= DT_WIRE_TAKEN &&
            (head->kind != DT_WIRE_TAKEN || head->bytes == 0);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between ranks of different hosts (wire.c). A transport, which moves the bytes, is a
  * struct of functions in one file: wire_tcp.c (sockets) and wire_ucx.c (UCX). All else is the same
- * for each of them: who is connected with whom, which message belongs to which receive, whether
- * both ranks are at the same operation, how long a rank waits, and what is said of a lost peer.
+ * for each of them: who is connected with whom (wire_meet.c), which message belongs to which
+ * receive, whether both ranks are at the same operation, how long a rank waits, and what is said of
+ * a lost peer.
  *
  * Every message has a head. A receive names the stream, the kind and the part that it wants; a
  * message that comes before its receive waits in the transport. The message's mark is compared with
@@ -27,6 +28,7 @@ typedef enum DtWireKind {
 /* The head of a message, as it travels; machines of a run have the same byte order. */
 typedef struct DtWireHead {
     DtCommMark mark;
+    uint64_t token;       /* of the two ranks (wire_meet.c) */
     uint32_t magic, from; /* from: the sending rank */
     uint32_t stream;      /* number of the group, or groups + 1 + number of the channel */
     uint32_t kind;        /* DtWireKind */
@@ -51,6 +53,7 @@ typedef struct DtWirePost {
 typedef struct DtWirePeer {
     uint32_t rank;
     int fd;       /* connection by which the two found each other; it ends when the peer does */
+    uint64_t token;
     bool is_gone; /* that connection has ended */
     int error;    /* errno of that; 0: orderly */
     uint64_t gone_ns;
@@ -103,7 +106,8 @@ extern const DtWireOps dt_wire_tcp, dt_wire_ucx;
 bool dt_wire_open(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_t n_streams,
                   int64_t most_bytes, bool (*meet)(void *context), void *context,
                   DtWire **ret_wire);
-/* Waits, unless the run has failed, until the peers have all that was sent; 2 s at most. */
+/* Waits, unless the run has failed, until the peers have all that was sent, and close too; longer
+ * than --timeout allows: the rank fails. */
 void dt_wire_close(DtWire *wire);
 
 /* Sends post->at to a rank; receives from it. Of the head, the caller sets mark, stream, kind, part
@@ -136,5 +140,10 @@ void dt_wire_done(DtWirePost *post);
 void dt_wire_lost(DtWire *wire, DtWirePeer *peer, int error);
 /* Looks whether connections have ended that no bytes travel on. */
 void dt_wire_look(DtWire *wire);
+
+/* ---- for wire.c ---- */
+
+/* Finds and joins all peers. False after dt_rank_fail, or when the run is to stop. */
+bool dt_wire_meet(DtWire *wire, bool (*meet)(void *context), void *context);
 
 #endif

@@ -104,7 +104,7 @@ static DtUcsStatus on_message(void *arg, const void *header, size_t header_bytes
         (uint64_t)head.bytes != bytes)
         return 0;
     DtWirePeer *peer = &wire->peers[wire->number[head.from]];
-    if (!peer->end) /* this rank has not joined it yet */
+    if (!peer->end || head.token != peer->token) /* it has not joined yet, or is a stranger */
         return 0;
     DtWirePost *post = dt_wire_take(wire, peer, &head, &is_over);
     if (is_over || !dt_status_ok(&wire->rank->failure))

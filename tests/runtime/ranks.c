@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- the ranks ---- */
@@ -149,7 +150,6 @@ Ranks *ranks_new_hosts(uint32_t n_ranks, uint32_t hosts, const DtCommOps *ops)
         if (good) {
             all->host_shared[h]->meet_fd = h == 0 ? fd : -1;
             all->host_shared[h]->meet_port = port;
-            all->host_shared[h]->meet_token = 77;
             snprintf(all->host_shared[h]->meet_host, sizeof all->host_shared[h]->meet_host, "%s",
                      "127.0.0.1");
         }
@@ -185,6 +185,24 @@ void ranks_free(Ranks *all)
     if (!all->hosts)
         munmap(all->shared, layout.total);
     free(all);
+}
+
+void ranks_run(Ranks *all, RanksWork *work, int seconds, int codes[RANKS_MOST])
+{
+    pid_t pids[RANKS_MOST];
+    for (uint32_t r = 0; r < all->meta.n_ranks; r++) {
+        pids[r] = fork();
+        if (pids[r] == 0) {
+            alarm((unsigned)seconds);
+            _exit(work(all, &all->ranks[r]));
+        }
+    }
+    for (uint32_t r = 0; r < all->meta.n_ranks; r++) {
+        int status;
+        codes[r] = pids[r] < 0 || waitpid(pids[r], &status, 0) != pids[r] ? -1
+                   : WIFEXITED(status)                                    ? WEXITSTATUS(status)
+                                                                          : 1000 + WTERMSIG(status);
+    }
 }
 
 /* The ranks of these tests are threads, and their device is the CPU. */

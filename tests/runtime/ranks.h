@@ -52,6 +52,11 @@ bool ranks_join(DtRank *rank);
 void ranks_plan(Ranks *all, uint32_t n_ranks); /* Makes only the plan */
 void ranks_free(Ranks *all);
 
+/* Forks a process for each rank, which ends after `seconds` at the latest. codes[r]: the exit code
+ * that `work` returned for rank r, or 1000 + signal; -1: it could not be started. */
+typedef int RanksWork(Ranks *all, DtRank *rank);
+void ranks_run(Ranks *all, RanksWork *work, int seconds, int codes[RANKS_MOST]);
+
 /* A place in the arena (RANKS_SHARED or RANKS_PRIVATE) of a rank. */
 DtPlaceAt ranks_place(DtRank *rank, uint32_t arena, int64_t offset);
 

@@ -6,38 +6,13 @@
 #include "base/half.h"
 #include "runtime/device.h"
 #include "runtime/reduce.h"
-#include "runtime/socket.h"
 #include "runtime/ucx.h"
-#include "runtime/wire.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-typedef int Work(Ranks *all, DtRank *rank); /* runs in each process; returns its exit code */
-
-/* Forks a process for each rank; codes[r] is its exit code, or 1000 + signal. Ends all of them
- * after `seconds`. */
-static void run_processes(Ranks *all, Work *work, int seconds, int codes[RANKS_MOST])
-{
-    pid_t pids[RANKS_MOST];
-    for (uint32_t r = 0; r < all->meta.n_ranks; r++) {
-        pids[r] = fork();
-        cr_assert_geq(pids[r], 0);
-        if (pids[r] == 0) {
-            alarm((unsigned)seconds);
-            _exit(work(all, &all->ranks[r]));
-        }
-    }
-    for (uint32_t r = 0; r < all->meta.n_ranks; r++) {
-        int status;
-        cr_assert_eq(waitpid(pids[r], &status, 0), pids[r]);
-        codes[r] = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-    }
-}
 
 /* ---- values ---- */
 
@@ -55,7 +30,7 @@ static void check_collectives(uint32_t n)
     int codes[RANKS_MOST];
     Ranks *all = ranks_new(n);
     cr_assert_not_null(all);
-    run_processes(all, check_values, 100, codes);
+    ranks_run(all, check_values, 100, codes);
     for (uint32_t r = 0; r < n; r++)
         cr_expect_eq(codes[r], 0, "rank %u of %u ended with %d", r, n, codes[r]);
     ranks_free(all);
@@ -85,7 +60,7 @@ static void check_collectives_of_hosts(uint32_t n, uint32_t hosts, const DtCommO
     int codes[RANKS_MOST];
     Ranks *all = ranks_new_hosts(n, hosts, ops);
     cr_assert_not_null(all);
-    run_processes(all, check_hosts, 100, codes);
+    ranks_run(all, check_hosts, 100, codes);
     for (uint32_t r = 0; r < n; r++)
         cr_expect_eq(codes[r], 0, "rank %u of %u on %u hosts ended with %d", r, n, hosts, codes[r]);
     ranks_free(all);
@@ -142,14 +117,14 @@ Test(comm, sums_of_many_members_follow_a_ring, .timeout = 120)
     for (size_t i = 0; i < DT_COUNT(numbers); i++) {
         Ranks *all = ranks_new(numbers[i]);
         cr_assert_not_null(all);
-        run_processes(all, check_sums, 100, codes);
+        ranks_run(all, check_sums, 100, codes);
         for (uint32_t r = 0; r < numbers[i]; r++)
             cr_expect_eq(codes[r], 0, "rank %u of %u ended with %d", r, numbers[i], codes[r]);
         ranks_free(all);
     }
     Ranks *all = ranks_new_hosts(66, 3, &dt_comm_tcp);
     cr_assert_not_null(all);
-    run_processes(all, check_sums_of_hosts, 100, codes);
+    ranks_run(all, check_sums_of_hosts, 100, codes);
     for (uint32_t r = 0; r < 66; r++)
         cr_expect_eq(codes[r], 0, "rank %u of 66 on 3 hosts ended with %d", r, codes[r]);
     ranks_free(all);
@@ -372,7 +347,7 @@ Test(comm, abort_ends_every_wait, .timeout = 60)
     for (operation = 0; operation < N_OPERATIONS; operation++) {
         Ranks *all = ranks_new(3);
         uint64_t began = dt_now_ns();
-        run_processes(all, abort_or_wait, 20, codes);
+        ranks_run(all, abort_or_wait, 20, codes);
         for (int r = 0; r < 3; r++)
             cr_expect_eq(codes[r], 0, "%s: rank %d ended with %d", names[operation], r, codes[r]);
         cr_expect_lt((double)(dt_now_ns() - began), 5e9, "%s", names[operation]);
@@ -401,7 +376,7 @@ Test(comm, a_rank_that_has_ended_is_not_waited_for, .timeout = 60)
     int codes[RANKS_MOST];
     for (operation = 0; operation < N_OPERATIONS; operation++) {
         Ranks *all = ranks_new(3);
-        run_processes(all, end_or_wait, 20, codes);
+        ranks_run(all, end_or_wait, 20, codes);
         for (int r = 0; r < 3; r++)
             cr_expect_eq(codes[r], 0, "%s: rank %d ended with %d", names[operation], r, codes[r]);
         cr_expect_gt(dt_shared_aborter(all->shared), 0, "%s: a waiting rank failed first",
@@ -432,7 +407,7 @@ Test(comm, a_killed_rank_leaves_the_others_able_to_end, .timeout = 60)
 {
     int codes[RANKS_MOST];
     Ranks *all = ranks_new(4);
-    run_processes(all, die_or_wait, 30, codes);
+    ranks_run(all, die_or_wait, 30, codes);
     cr_expect_eq(codes[0], 1000 + SIGKILL);
     for (int r = 1; r < 4; r++)
         cr_expect_eq(codes[r], 0, "rank %d ended with %d", r, codes[r]);
@@ -460,7 +435,7 @@ Test(comm, a_deadline_ends_a_wait, .timeout = 60)
     Ranks *all = ranks_new(2);
     all->options.timeout = 0.1; /* the limit, and two seconds in which the supervisor may act */
     operation = BY_ALL_REDUCE;
-    run_processes(all, come_late, 20, codes);
+    ranks_run(all, come_late, 20, codes);
     cr_expect_eq(codes[1], 0, "ended with %d", codes[1]);
     ranks_free(all);
 }
@@ -480,7 +455,7 @@ Test(comm, members_that_disagree_fail, .timeout = 60)
 {
     int codes[RANKS_MOST];
     Ranks *all = ranks_new(3);
-    run_processes(all, disagree, 20, codes);
+    ranks_run(all, disagree, 20, codes);
     for (int r = 0; r < 3; r++)
         cr_expect_eq(codes[r], 0, "rank %d ended with %d", r, codes[r]);
     int64_t first = dt_shared_aborter(all->shared);
@@ -510,7 +485,7 @@ Test(comm, swapped_collectives_of_equal_size_fail, .timeout = 60)
     Ranks *all = ranks_new(3);
     for (uint32_t r = 0; r < 3; r++)
         all->ranks[r].stage = 0; /* ranks of one stage run the same instructions */
-    run_processes(all, swap, 20, codes);
+    ranks_run(all, swap, 20, codes);
     for (int r = 0; r < 3; r++)
         cr_expect_eq(codes[r], 0, "rank %d ended with %d", r, codes[r]);
     const int64_t first = dt_shared_aborter(all->shared);
@@ -565,7 +540,7 @@ Test(comm, collectives_of_hosts_go_on_in_a_thread, .timeout = 60)
     int codes[RANKS_MOST];
     Ranks *all = ranks_new_hosts(4, 2, &dt_comm_tcp);
     cr_assert_not_null(all);
-    run_processes(all, start_early, 20, codes);
+    ranks_run(all, start_early, 20, codes);
     for (int r = 0; r < 4; r++)
         cr_expect_eq(codes[r], 0, "rank %d ended with %d", r, codes[r]);
     ranks_free(all);
@@ -590,7 +565,7 @@ Test(comm, swapped_collectives_between_hosts_fail, .timeout = 60)
     int codes[RANKS_MOST];
     Ranks *all = new_pair();
     cr_assert_not_null(all);
-    run_processes(all, swap_between_hosts, 20, codes);
+    ranks_run(all, swap_between_hosts, 20, codes);
     for (uint32_t r = 0; r < 2; r++)
         cr_expect_eq(codes[r], 0, "rank %u ended with %d", r, codes[r]);
     const char *message = dt_shared_slot(&all->plan, all->host_shared[1], 1)->message;
@@ -624,118 +599,7 @@ Test(comm, a_lost_host_ends_a_wait, .timeout = 60)
     int codes[RANKS_MOST];
     Ranks *all = new_pair();
     cr_assert_not_null(all);
-    run_processes(all, lose_a_host, 20, codes);
-    for (uint32_t r = 0; r < 2; r++)
-        cr_expect_eq(codes[r], 0, "rank %u ended with %d", r, codes[r]);
-    ranks_free(all);
-}
-
-typedef struct Meeting {
-    Ranks *all;
-    DtRank *rank;
-} Meeting;
-
-/* Rank 1 hears where rank 0 listens, as from a barrier of both, and then connects there many times
- * without a word. The connections stay open. */
-static bool meet_after_strangers(void *context)
-{
-    enum { STRANGERS = 300 };
-    const Meeting *meeting = context;
-    const DtPlan *plan = &meeting->all->plan;
-    const DtSlot *there = dt_shared_slot(plan, meeting->all->host_shared[0], 0);
-    DtSlot *here = dt_shared_slot(plan, meeting->rank->shared, 0);
-    const DtSocketWait wait = {.until_ns = dt_now_ns() + 5000000000u};
-    DtMeet meet = {.host = "127.0.0.1"};
-    if (meeting->rank->rank == 0)
-        return true;
-    while (!(meet.port = (uint16_t)atomic_load(&there->wire[2])))
-        usleep(1000);
-    for (int i = 0; i < 3; i++)
-        atomic_store(&here->wire[i], atomic_load(&there->wire[i]));
-    for (int i = 0, fd; i < STRANGERS; i++)
-        if (dt_socket_connect(&meet, &wait, &fd) != DT_SOCKET_OK)
-            return false;
-    return true;
-}
-
-static DtWirePost post_of(DtRank *rank, uint32_t stream, int64_t bytes, void *at)
-{
-    return (DtWirePost){.head = {.mark = dt_comm_mark(rank, stream, 1, 8), .stream = stream,
-                                 .kind = DT_WIRE_BLOCK, .bytes = bytes},
-                        .at = at};
-}
-
-/* Rank 1 sends a message without bytes, then one of 8; rank 0 wants the second one first. */
-static int connect_among_strangers(Ranks *all, DtRank *rank)
-{
-    const bool needs[] = {rank->rank == 1, rank->rank == 0};
-    const uint64_t began = dt_now_ns();
-    Meeting meeting = {all, rank};
-    DtWire *wire;
-    int64_t number = rank->rank == 1 ? 41 : 0;
-    if (!dt_wire_open(rank, &dt_wire_tcp, needs, 2, 8, meet_after_strangers, &meeting, &wire))
-        return WRONG_FAILURE;
-    if (ms_since(began) > 8000)
-        return TOO_LATE;
-    DtWirePost none = post_of(rank, 0, 0, &number), some = post_of(rank, 1, 8, &number);
-    bool good;
-    if (rank->rank == 1) {
-        dt_wire_send(wire, 0, &none);
-        dt_wire_send(wire, 0, &some);
-        good = dt_wire_finish(wire, &none) && dt_wire_finish(wire, &some);
-    } else {
-        dt_wire_recv(wire, 1, &some);
-        good = dt_wire_finish(wire, &some);
-        dt_wire_recv(wire, 1, &none);
-        good = good && dt_wire_finish(wire, &none);
-    }
-    dt_wire_close(wire);
-    return good && number == 41 ? 0 : WRONG_RESULT;
-}
-
-Test(comm, silent_strangers_keep_no_rank_out, .timeout = 60)
-{
-    int codes[RANKS_MOST];
-    Ranks *all = new_pair();
-    cr_assert_not_null(all);
-    run_processes(all, connect_among_strangers, 20, codes);
-    for (uint32_t r = 0; r < 2; r++)
-        cr_expect_eq(codes[r], 0, "rank %u ended with %d", r, codes[r]);
-    ranks_free(all);
-}
-
-/* Rank 1 closes the wire at once after it has begun to send more than a connection holds. */
-static int send_and_close(Ranks *all, DtRank *rank)
-{
-    enum { BYTES = 1 << 24 };
-    const bool needs[] = {rank->rank == 1, rank->rank == 0};
-    Meeting meeting = {all, rank};
-    DtWire *wire;
-    char *bytes = malloc(BYTES);
-    if (!bytes || !dt_wire_open(rank, &dt_wire_tcp, needs, 1, BYTES, meet_after_strangers,
-                                &meeting, &wire))
-        return WRONG_FAILURE;
-    memset(bytes, 5 * (int)rank->rank, BYTES);
-    DtWirePost post = post_of(rank, 0, BYTES, bytes);
-    bool good = true;
-    if (rank->rank == 1) {
-        dt_wire_send(wire, 0, &post);
-    } else {
-        usleep(300000);
-        dt_wire_recv(wire, 1, &post);
-        good = dt_wire_finish(wire, &post) && bytes[0] == 5 && bytes[BYTES - 1] == 5;
-    }
-    dt_wire_close(wire);
-    free(bytes);
-    return good ? 0 : WRONG_RESULT;
-}
-
-Test(comm, a_close_sends_the_rest, .timeout = 60)
-{
-    int codes[RANKS_MOST];
-    Ranks *all = new_pair();
-    cr_assert_not_null(all);
-    run_processes(all, send_and_close, 20, codes);
+    ranks_run(all, lose_a_host, 20, codes);
     for (uint32_t r = 0; r < 2; r++)
         cr_expect_eq(codes[r], 0, "rank %u ended with %d", r, codes[r]);
     ranks_free(all);

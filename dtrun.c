@@ -5,7 +5,6 @@
 #include "base/stack.h"
 #include "runtime/dry_run.h"
 #include "runtime/cluster.h"
-#include "runtime/elastic.h"
 #include "runtime/forms.h"
 #include "runtime/generate.h"
 #include "runtime/prune.h"
@@ -572,27 +571,6 @@ static int start_hosts(const CommandLine *line, int argc, char **argv)
     return dt_remote_run(&line->run, n_ranks, argc, argv);
 }
 
-/* Whether a run can go on with fewer ranks, as it promises. */
-static DtStatus check_elastic(const DtRunOptions *run, const DtPlan *plan, const DtTasks *tasks)
-{
-    DtElasticSizes sizes;
-    if (!run->elastic)
-        return DT_OK;
-    if (tasks)
-        return dt_status_fail(DT_EXIT_USAGE, "--elastic needs ranks that dtrun has started, not "
-                                             "tasks of a launcher");
-    const DtStatus status = dt_elastic_sizes(run->plan_path, NULL, &sizes);
-    if (!dt_status_ok(&status))
-        return dt_status_fail(DT_EXIT_USAGE, "--elastic: %.600s", status.message);
-    const int64_t least = run->elastic > sizes.multiple ? run->elastic : sizes.multiple;
-    if (plan->meta->n_ranks > least)
-        return DT_OK;
-    return dt_status_fail(DT_EXIT_USAGE, "--elastic: a plan of %u ranks cannot have fewer, but for "
-                                         "at least %lld and multiples of %lld",
-                          plan->meta->n_ranks, (long long)run->elastic,
-                          (long long)sizes.multiple);
-}
-
 /* The supervisor reads the plan too, so that a damaged one is reported once and not by every rank.
  */
 static int supervise(CommandLine *line, int argc, char **argv)
@@ -619,8 +597,6 @@ static int supervise(CommandLine *line, int argc, char **argv)
     }
     if (dt_status_ok(&status))
         status = check_proof(line, &file.plan);
-    if (dt_status_ok(&status))
-        status = check_elastic(run, &file.plan, tasks);
     if (dt_status_ok(&status)) {
         status = dt_settings_apply(run, &file.plan, &meta, &settings);
         is_here = dt_status_ok(&status);

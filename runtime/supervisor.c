@@ -16,13 +16,11 @@
  * a terminal sends them to all processes, but the supervisor alone decides. */
 #include "base/hash.h"
 #include "base/hostcc.h"
-#include "runtime/cluster.h"
-#include "runtime/elastic.h"
 #include "runtime/failed_place.h"
-#include "runtime/outputs.h"
 #include "runtime/page.h"
 #include "runtime/remote.h"
 #include "runtime/say.h"
+#include "runtime/supervisor_internal.h"
 #include "runtime/tasks.h"
 #include "runtime/train.h"
 #include "runtime/watch.h"
@@ -40,39 +38,8 @@
 #include <unistd.h>
 
 static const uint64_t GRACE_NS = 2000000000u, ECHO_NS = 10000000000u;
-enum { LOOK_NS = 100000000 };
 
-typedef struct Supervisor {
-    const DtRunOptions *options;
-    const DtPlan *plan;
-    int argc;
-    char *const *argv;
-    uint32_t n_ranks;
-    uint32_t first, n_local; /* ranks that it starts: with several nodes only those of this node */
-    DtCluster *cluster;        /* connections to the other nodes; NULL: there are none */
-    DtTasks *tasks;            /* a launcher's other tasks on this host; NULL: there are none */
-    bool is_apart;             /* the nodes did not start together, so they need not agree on the
-                                * end */
-    sigset_t signals; /* signals that are waited for; they are blocked otherwise */
-    DtShared *shared; /* the mapping of this attempt */
-    int fd;
-    pid_t *pids; /* process number of a rank; 0: it has ended */
-    uint32_t n_alive;
-    DtWatch *watch;
-    DtWatchSample *samples;
-    DtOutputs outputs;
-    bool has_lost;      /* a rank of this attempt was killed, hung or was stopped */
-    DtPlanFile fewer;   /* the plan for fewer ranks; all zero: there is none */
-    DtRunOptions own;   /* the options with its path */
-    int64_t saved_step; /* of the newest checkpoint of this run; -1: there is none */
-    bool has_saved; /* an earlier attempt has saved a checkpoint */
-    uint64_t first_ns, useful_ns; /* DtShared: of the first attempt; up to that checkpoint */
-    uint32_t stops; /* number of requests to stop, in all attempts */
-    uint64_t stop_ns; /* dt_now_ns() at the first of them */
-    int code;       /* exit code of the first failure, or DT_EXIT_OK, or DT_EXIT_INTERRUPTED */
-    bool failed;
-    uint64_t failed_ns; /* dt_now_ns() when it failed */
-} Supervisor;
+typedef DtSupervisor Supervisor;
 
 /* ---- messages ---- */
 
@@ -397,7 +364,7 @@ static void hear_leash(Supervisor *all)
 /* Sleeps until a signal comes or it is time for the next look at the ranks; handles the signals. */
 static void take_signals(Supervisor *all)
 {
-    struct timespec time = {.tv_nsec = LOOK_NS};
+    struct timespec time = {.tv_nsec = DT_SUPERVISOR_LOOK_NS};
     int signal;
     while ((signal = sigtimedwait(&all->signals, NULL, &time)) > 0 ||
            (signal < 0 && errno == EINTR)) {
@@ -497,7 +464,7 @@ DtStatus dt_supervisor_fits(const DtRunOptions *options, const DtPlan *plan)
     return dt_status_ok(&status) ? dt_load_fits(options, plan) : status;
 }
 
-static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
+DtStatus dt_supervisor_check(const DtRunOptions *options, const DtPlan *plan)
 {
     DtStatus status = dt_supervisor_fits(options, plan);
     if (!dt_status_ok(&status) || !dt_rebuild_wanted(options, plan))
@@ -581,70 +548,6 @@ static bool wants_restart(const Supervisor *all, uint32_t attempt)
     else
         dt_say("starting again (%u of %lld); this run has saved nothing so far", attempt + 1,
                (long long)options->restarts);
-    return true;
-}
-
-/* ---- fewer ranks ---- */
-
-/* Puts the plan for fewer ranks, which is open, in the place of the present one: also in the words
- * that ranks are started with. */
-static DtStatus take_plan(Supervisor *all, const DtPlanFile *file, const char *path)
-{
-    DtStatus status = check_machine(all->options, &file->plan);
-    char **words = calloc((size_t)all->argc + 1, sizeof *words);
-    char *copy = strdup(path);
-    if (dt_status_ok(&status) && (!words || !copy))
-        status = dt_status_fail(DT_EXIT_RETRY, "no memory for the command line");
-    if (!dt_status_ok(&status)) {
-        free(words);
-        free(copy);
-        return status;
-    }
-    for (int i = 0; i < all->argc; i++)
-        words[i] = all->argv[i] == all->options->plan_path ? copy : all->argv[i];
-    if (all->fewer.plan.meta)
-        dt_read_close(&all->fewer);
-    all->own = *all->options;
-    all->own.plan_path = copy; /* it and the words are kept to the end of the process */
-    all->options = &all->own;
-    all->argv = words;
-    all->fewer = *file;
-    all->plan = &all->fewer.plan;
-    all->n_ranks = all->n_local = all->plan->meta->n_ranks;
-    return DT_OK;
-}
-
-/* After a rank was lost: whether the run goes on with fewer ranks. first: the plan's path when the
- * run began. */
-static bool goes_on_with_fewer(Supervisor *all, const char *first)
-{
-    char path[4096];
-    const uint32_t before = all->n_ranks;
-    int64_t ranks = 0;
-    DtPlanFile file;
-    if (!all->options->elastic || !all->has_lost || all->code != DT_EXIT_RETRY || all->stops)
-        return false;
-    dt_say("compiling for fewer than %u ranks", before);
-    DtStatus status = dt_elastic_compile(first, all->options->elastic, (int64_t)before - 1,
-                                         &all->signals, path, &ranks);
-    if (dt_status_ok(&status))
-        status = dt_read_file(path, &file);
-    if (dt_status_ok(&status)) {
-        status = take_plan(all, &file, path);
-        if (!dt_status_ok(&status))
-            dt_read_close(&file);
-    }
-    if (!dt_status_ok(&status)) {
-        dt_say("the run does not go on with fewer ranks: %s", status.message);
-        all->code = status.code == DT_EXIT_INTERRUPTED ? DT_EXIT_INTERRUPTED : DT_EXIT_RETRY;
-        return false;
-    }
-    if (all->has_saved && all->saved_step >= 0)
-        dt_say("going on with %lld of %u ranks (%s) from the checkpoint after %lld steps",
-               (long long)ranks, before, path, (long long)all->saved_step);
-    else
-        dt_say("going on with %lld of %u ranks (%s); this run has saved nothing so far",
-               (long long)ranks, before, path);
     return true;
 }
 
@@ -763,7 +666,8 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
                       DtTasks *tasks)
 {
     sigset_t before;
-    Supervisor all = {.options = options,
+    Supervisor all = {.given = {options, plan, argc, argv},
+                      .options = options,
                       .plan = plan,
                       .tasks = tasks,
                       .argc = argc,
@@ -772,13 +676,16 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
                       .n_ranks = plan->meta->n_ranks,
                       .first = dt_cluster_first(options, plan),
                       .n_local = dt_cluster_ranks(options, plan)};
-    DtStatus status = check_machine(options, plan);
+    DtStatus status = dt_supervisor_check(options, plan);
     const DtRunOptions nothing = {0}; /* only rank 0 writes the log and the checkpoints */
+    if (dt_status_ok(&status))
+        status = dt_formation_open(&all);
     if (dt_status_ok(&status))
         status = dt_outputs_hold(options->node == 0 ? options : &nothing, &all.outputs);
     if (!dt_status_ok(&status)) {
         dt_say("%s", status.message);
         dt_supervisor_refuse(options, plan, argc, argv, &status);
+        dt_formation_close(&all);
         return status.code;
     }
     all.pids = calloc(all.n_ranks, sizeof *all.pids);
@@ -794,7 +701,8 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
             run_attempt(&all, attempt);
             again = goes_on(&all, attempt);
             end_attempt(&all);
-            again = again || goes_on_with_fewer(&all, options->plan_path);
+            again = again || (all.elastic && all.has_lost && all.code == DT_EXIT_RETRY &&
+                              !all.stops && dt_formation_make(&all));
         }
         dt_cluster_part(all.cluster);
         write_page(&all);
@@ -804,8 +712,7 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
     }
     free(all.pids);
     free(all.samples);
-    if (all.fewer.plan.meta)
-        dt_read_close(&all.fewer);
+    dt_formation_close(&all);
     dt_outputs_release(&all.outputs);
     return all.code;
 }

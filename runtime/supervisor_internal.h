@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the supervisor:
+ *
+ *   supervisor.c  starts ranks, watches them, and says which failed
+ *   formation.c   for a run that goes on without lost hosts or ranks: by which plan, and where */
+#ifndef DT_RUNTIME_SUPERVISOR_INTERNAL_H
+#define DT_RUNTIME_SUPERVISOR_INTERNAL_H
+
+#include "runtime/cluster.h"
+#include "runtime/elastic.h"
+#include "runtime/outputs.h"
+#include "runtime/roster.h"
+#include "runtime/tasks.h"
+#include "runtime/watch.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+enum { DT_SUPERVISOR_LOOK_NS = 100000000 };
+
+/* What the user started: it stays, while ranks, nodes and plan change. */
+typedef struct DtGiven {
+    const DtRunOptions *options;
+    const DtPlan *plan;
+    int argc;
+    char *const *argv;
+} DtGiven;
+
+typedef struct DtSupervisor {
+    DtGiven given;
+    const DtRunOptions *options;
+    const DtPlan *plan;
+    int argc;
+    char *const *argv;
+    uint32_t n_ranks;
+    uint32_t first, n_local; /* ranks that it starts: with several nodes only those of this node */
+    DtCluster *cluster;        /* connections to the other nodes; NULL: there are none */
+    DtTasks *tasks;            /* a launcher's other tasks on this host; NULL: there are none */
+    bool is_apart;             /* the nodes did not start together, so they need not agree on the
+                                * end */
+    sigset_t signals; /* signals that are waited for; they are blocked otherwise */
+    DtShared *shared; /* the mapping of this attempt */
+    int fd;
+    pid_t *pids; /* process number of a rank; 0: it has ended */
+    uint32_t n_alive;
+    DtWatch *watch;
+    DtWatchSample *samples;
+    DtOutputs outputs;
+    bool has_lost;      /* a rank of this attempt was killed, hung or was stopped */
+    int64_t saved_step; /* of the newest checkpoint of this run; -1: there is none */
+    bool has_saved; /* an earlier attempt has saved a checkpoint */
+    uint64_t first_ns, useful_ns; /* DtShared: of the first attempt; up to that checkpoint */
+    uint32_t stops; /* number of requests to stop, in all attempts */
+    uint64_t stop_ns; /* dt_now_ns() at the first of them */
+    int code;       /* exit code of the first failure, or DT_EXIT_OK, or DT_EXIT_INTERRUPTED */
+    bool failed;
+    uint64_t failed_ns; /* dt_now_ns() when it failed */
+
+    /* formation.c, with --elastic */
+    DtRoster roster;
+    DtFormation formation; /* where the ranks are now */
+    DtElastic *elastic;
+    DtPlanFile fewer;      /* the plan for fewer ranks; all zero: ranks have the given one */
+    DtRunOptions own;      /* the options with its path */
+    char **words;          /* the command line of ranks with its path; NULL: the given one */
+} DtSupervisor;
+
+/* Whether ranks may run on this machine: their number and memory. Compiles kernels for this
+ * processor, if that is necessary. */
+DtStatus dt_supervisor_check(const DtRunOptions *options, const DtPlan *plan);
+
+/* Prepares for a run with --elastic, if it is one. */
+DtStatus dt_formation_open(DtSupervisor *all);
+void dt_formation_close(DtSupervisor *all);
+/* After an attempt that a lost rank has ended: chooses ranks, has their plan made, and takes that.
+ * False: the run ends, with all->code, and the user knows why. */
+bool dt_formation_make(DtSupervisor *all);
+
+#endif

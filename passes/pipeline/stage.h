@@ -28,6 +28,7 @@ typedef struct DtStageLoop {
 typedef struct DtStageCopy {
     DtStore *store; /* the copy; its `of` is set at the end */
     int32_t range;  /* the piece whose iterations it holds, -1: the store is not cut */
+    DtValue *read;  /* what the stage's update reads it into; NULL: it does not, or not yet */
 } DtStageCopy;
 typedef DT_VEC(DtStageCopy) DtStageCopies;
 
@@ -173,7 +174,8 @@ bool dt_stage_build(DtStager *s, DtEntryKind kind, const DtExpanded *e, const Dt
 DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_t piece);
 /* dt_stage_find_copy returns the store's copy on that stage with the iterations of piece `range`;
  * NULL if there is none. dt_stage_slot makes a SAVED or CHANNEL store there. */
-DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range);
+DtStageCopy *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage,
+                                int32_t range);
 DtStore *dt_stage_slot(DtStager *s, DtStoreKind kind, const char *path, const DtType *type,
                        uint32_t stage, DtStore *of);
 /* Puts all copies and slots into the module: by the stores that they are copies of, then by stages

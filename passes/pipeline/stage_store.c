@@ -10,7 +10,8 @@
 
 static const DtStore *owner_of(const DtStore *store) { return store->of ? store->of : store; }
 
-DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range)
+DtStageCopy *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage,
+                                int32_t range)
 {
     const DtStageCopies *copies = &s->copies[from->index];
     const uint32_t n = copies->n, likely = range < 0 || (uint32_t)range < n
@@ -18,9 +19,9 @@ DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t sta
                                                : n - 1;
     for (uint32_t k = 0; k < n; k++) { /* copies are made in the order of pieces: begins the search
                                         * close to the right one */
-        const DtStageCopy *copy = &copies->at[(likely + n - k) % n];
+        DtStageCopy *copy = &copies->at[(likely + n - k) % n];
         if (copy->store->stage == (int32_t)stage && copy->range == range)
-            return copy->store;
+            return copy;
     }
     return NULL;
 }
@@ -44,17 +45,17 @@ DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_
 {
     const int32_t loop = s->loop_of[owner_of(from)->index];
     const int32_t range = loop < 0 ? -1 : (int32_t)piece;
-    DtStore *store = dt_stage_find_copy(s, from, stage, range);
-    if (store)
-        return store;
-    store = DT_NEW(s->arena, DtStore);
+    const DtStageCopy *copy = dt_stage_find_copy(s, from, stage, range);
+    if (copy)
+        return copy->store;
+    DtStore *store = DT_NEW(s->arena, DtStore);
     *store = *from;
     store->stage = (int32_t)stage;
     if (loop >= 0)
         cut_store(s, &s->loops.at[loop], piece, store);
     else
         dt_stage_differ(s, stage); /* the store would be on the first stage of the class only */
-    DT_PUSH(s->arena, s->copies[from->index], ((DtStageCopy){store, range}));
+    DT_PUSH(s->arena, s->copies[from->index], ((DtStageCopy){store, range, NULL}));
     if (from->of)
         dt_stage_copy(s, from->of, stage, piece);
     return store;
@@ -105,7 +106,8 @@ void dt_stage_settle_stores(DtStager *s)
             DtStore *store = copies->at[k].store;
             if (old[i]->of)
                 store->of =
-                    dt_stage_find_copy(s, old[i]->of, (uint32_t)store->stage, copies->at[k].range);
+                    dt_stage_find_copy(s, old[i]->of, (uint32_t)store->stage, copies->at[k].range)
+                        ->store;
             add(s, store);
         }
     }

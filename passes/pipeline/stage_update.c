@@ -147,26 +147,31 @@ static DtOp *copy_op(Updater *u, const DtOp *op)
                                cut->hi[u->range] - cut->lo[u->range]);
 }
 
+/* Returns the value of the stage's present copy of the store. One op reads it for the norm and for
+ * the update: pass `zero` has a collective for each op that reads a gradient. */
 static DtValue *read_store(Updater *u, const DtOp *op)
 {
     const DtStore *param = param_of(op->store);
-    const uint32_t piece = u->range < 0 ? 0 : (uint32_t)u->range;
     const bool total = is_total(op->store);
     if (total && u->sums[param->index])
         return u->sums[param->index];
     u->b.span = op->span;
     u->b.path = op->path;
-    DtStore *store = total ? dt_stage_find_copy(u->s, op->store, u->stage, u->range)
-                           : dt_stage_copy(u->s, op->store, u->stage, piece);
-    DtValue *value;
-    if (store) {
-        value = dt_graph_source(&u->b, DT_OP_PARAM, store->type, op->text, store);
-        value->name = op->out[0]->name;
-    } else { /* no piece of this stage computes a term */
-        const DtStore *copy = dt_stage_find_copy(u->s, param, u->stage, u->range);
-        value = zeros(u, dt_type_with_dtype(copy->type, op->store->type->dtype));
+    const uint32_t piece = u->range < 0 ? 0 : (uint32_t)u->range;
+    const int32_t range = u->s->loop_of[param->index] < 0 ? -1 : (int32_t)piece;
+    if (!total)
+        dt_stage_copy(u->s, op->store, u->stage, piece);
+    DtStageCopy *copy = dt_stage_find_copy(u->s, op->store, u->stage, range);
+    if (!copy) { /* no piece of this stage computes a term */
+        const DtStore *held = dt_stage_find_copy(u->s, param, u->stage, range)->store;
+        return zeros(u, dt_type_with_dtype(held->type, op->store->type->dtype));
     }
-    return value;
+    if (!copy->read) {
+        copy->read =
+            dt_graph_source(&u->b, DT_OP_PARAM, copy->store->type, op->text, copy->store);
+        copy->read->name = op->out[0]->name;
+    }
+    return copy->read;
 }
 
 static DtValue *copy_value(Updater *u, const DtValue *value)

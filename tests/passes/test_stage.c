@@ -90,6 +90,25 @@ static const Layout layouts[] = {
     {STATES, "interleaved_1f1b", 2, 3, 4, {0}, {0}, false},
 };
 
+/* Expects each store to be read by at most one op of an entry "update": pass `zero` has a
+ * collective for each op that reads a gradient. */
+static void expect_one_read(const DtModule *module)
+{
+    for (uint32_t i = 0; i < module->entries.n; i++) {
+        bool *is_read = calloc(module->stores.n + 1, sizeof *is_read);
+        const DtFunc *func = module->entries.at[i].func;
+        const bool updates = module->entries.at[i].kind == DT_ENTRY_UPDATE;
+        for (uint32_t k = 0; updates && k < func->ops.n; k++) {
+            const DtOp *op = func->ops.at[k];
+            if (op->kind != DT_OP_PARAM)
+                continue;
+            cr_expect(!is_read[op->store->index], "%s reads %s twice", func->name, op->store->path);
+            is_read[op->store->index] = true;
+        }
+        free(is_read);
+    }
+}
+
 Test(stage, equals_the_program_in_one_piece, .timeout = 300)
 {
     for (size_t i = 0; i < DT_COUNT(layouts); i++) {
@@ -99,6 +118,7 @@ Test(stage, equals_the_program_in_one_piece, .timeout = 300)
         if (!p->cut)
             dt_diag_print(p->diags, stderr, false);
         cr_assert(p->cut);
+        expect_one_read(p->cut);
         stage_compare(p);
         stage_free(p);
     }

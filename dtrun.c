@@ -442,7 +442,7 @@ static void say(const char *message)
     dt_text_say(stderr, message);
 }
 
-static DtStatus look_ahead(const DtRunOptions *run, const DtPlan *plan, const DtPlanMeta *meta)
+static DtStatus look_ahead(DtRunOptions *run, const DtPlan *plan, const DtPlanMeta *meta)
 {
     DtText notes = {0};
     DtStatus status = dt_preflight_check(run, plan, meta, &notes);

@@ -70,6 +70,7 @@ static DtFacts facts_of(const DtRunOptions *options, const DtPlan *plan, uint64_
     set_number(&facts, DT_FACT_BUILD, hash_of_program());
     if (plan && plan->meta && strncmp(dt_plan_str(plan, plan->meta->target), "cpu", 3) == 0)
         snprintf(facts.value[DT_FACT_PROCESSOR], DT_FACT_BYTES, "%s", dt_hostcc_native());
+    snprintf(facts.value[DT_FACT_DATA], DT_FACT_BYTES, "%s", options->data);
     return facts;
 }
 

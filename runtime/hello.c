@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-static const uint64_t magic = 0x334f4c4c45485444u; /* "DTHELLO3" */
+static const uint64_t magic = 0x344f4c4c45485444u; /* "DTHELLO4" */
 
 /* Names of facts as they follow "node 1 on host h has", and how to make them equal. */
 static const struct {
@@ -22,6 +22,7 @@ static const struct {
     [DT_FACT_PROCESSOR] = {"another instruction set", "kernels compute the same bits on all "
                                                       "nodes only for one: compile the plan with "
                                                       "--target of the smallest"},
+    [DT_FACT_DATA] = {"other data", "all nodes need the same files"},
 };
 
 /* ---- digests ---- */

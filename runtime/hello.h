@@ -29,10 +29,11 @@ typedef enum DtFact {
     DT_FACT_VERSION,
     DT_FACT_BUILD,
     DT_FACT_PROCESSOR,
+    DT_FACT_DATA,
     DT_FACTS
 } DtFact;
 
-enum { DT_FACT_BYTES = 40, DT_HOST_BYTES = 64, DT_NONCE_BYTES = 32, DT_WHY_BYTES = 480 };
+enum { DT_FACT_BYTES = 48, DT_HOST_BYTES = 64, DT_NONCE_BYTES = 32, DT_WHY_BYTES = 480 };
 
 /* Values as text; "": not known, which agrees with everything. */
 typedef struct DtFacts {

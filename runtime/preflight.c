@@ -14,6 +14,7 @@
 #include "runtime/reference.h"
 
 #include "base/file.h"
+#include "base/hash.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -67,23 +68,43 @@ static void find_resumed(DtArena *memory, const DtRunOptions *options, Resumed *
         ret_resumed->path = newest->path;
 }
 
-static DtStatus check_reader(DtArena *memory, const DtData *data, const Resumed *resumed,
-                             DtText *ret_notes)
+/* All data that the run reads. */
+typedef struct Print {
+    bool any;
+    int64_t bytes;
+    uint64_t digest;
+} Print;
+
+static void add_fact(Print *print, const DtDataFact *fact)
+{
+    const int64_t numbers[] = {fact->samples, fact->values, fact->first,
+                               fact->bytes,   fact->share,  (int64_t)fact->digest};
+    print->any = true;
+    print->bytes += fact->bytes;
+    print->digest = dt_hash_text(fact->input, print->digest);
+    print->digest = dt_hash_bytes(numbers, sizeof numbers, print->digest);
+}
+
+static DtStatus check_reader(DtArena *memory, const DtRunOptions *options, const DtData *data,
+                             const Resumed *resumed, Print *print, DtText *ret_notes)
 {
     DtDataFact fact;
     DtStatus status = dt_data_look(data, ret_notes);
-    if (!dt_status_ok(&status) || !resumed->path)
+    if (!dt_status_ok(&status) || (!resumed->path && !dt_cluster_several(options)))
         return status;
     status = dt_data_fact(memory, data, &fact);
     if (!dt_status_ok(&status))
         return status;
+    add_fact(print, &fact);
+    if (!resumed->path)
+        return DT_OK;
     status =
         dt_datasame_check(resumed->manifest.data, resumed->manifest.n_data, &fact, resumed->path);
     return dt_status_ok(&status) ? status : dt_datasame_refuse(&status);
 }
 
 static DtStatus check_block(const DtRunOptions *options, const DtPlan *plan, bool is_eval,
-                            DtText *ret_notes)
+                            Print *print, DtText *ret_notes)
 {
     DtArena *memory = dt_arena_new();
     DtData **readers = DT_NEW_ARRAY(memory, DtData *, plan->n_readers + 1);
@@ -92,7 +113,7 @@ static DtStatus check_block(const DtRunOptions *options, const DtPlan *plan, boo
     find_resumed(memory, options, &resumed);
     for (uint32_t i = 0; i < plan->n_readers && dt_status_ok(&status); i++)
         if (readers[i])
-            status = check_reader(memory, readers[i], &resumed, ret_notes);
+            status = check_reader(memory, options, readers[i], &resumed, print, ret_notes);
     for (uint32_t i = 0; i < plan->n_readers; i++)
         if (readers[i])
             dt_data_close(readers[i]);
@@ -100,13 +121,17 @@ static DtStatus check_block(const DtRunOptions *options, const DtPlan *plan, boo
     return status;
 }
 
-static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta,
+static DtStatus check_data(DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta,
                            DtText *ret_notes)
 {
     DtStatus status = DT_OK;
+    Print print = {.any = false};
     for (int is_eval = 0; is_eval < 2 && dt_status_ok(&status); is_eval++)
         if (dt_preflight_reads(options, meta, is_eval))
-            status = check_block(options, plan, is_eval, ret_notes);
+            status = check_block(options, plan, is_eval, &print, ret_notes);
+    if (print.any && dt_status_ok(&status)) /* else this node tells the others what is wrong */
+        snprintf(options->data, sizeof options->data, "%lld bytes, %016llx",
+                 (long long)print.bytes, (unsigned long long)print.digest);
     return status;
 }
 
@@ -284,7 +309,7 @@ static DtStatus check_outputs(const DtRunOptions *options)
     return DT_OK;
 }
 
-DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta,
+DtStatus dt_preflight_check(DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta,
                             DtText *ret_notes)
 {
     if ((options->record || options->compare) && options->attention == DT_ATTENTION_CUDNN)

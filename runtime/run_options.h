@@ -100,6 +100,8 @@ typedef struct DtRunOptions {
     bool leash;           /* a program elsewhere has started this one, and holds its input */
     bool dry_run;         /* only say what would be done */
     bool launched;        /* a launcher has started this process */
+    char data[48];        /* with several nodes: bytes and digest of all files of data, which nodes
+                           * compare; "": the run reads none */
     int64_t max_ranks;    /* a plan with more ranks is not started; 0: the default limit */
     int64_t check_replicas; /* compare copies of parameters every so many steps; 0: at saves only */
     bool unproved;        /* starts a plan that was not proved (dtrun.c) */

@@ -117,8 +117,8 @@ double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
 
 /* preflight.c: checks, before any rank starts, what the user gave: names of devices and
  * communicators, data, folders to read, folders and files to write, prompts. meta: with --steps and
- * --set applied. ret_notes: warnings, as lines. */
-DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta,
+ * --set applied. ret_notes: warnings, as lines. With several nodes: sets options->data. */
+DtStatus dt_preflight_check(DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta,
                             DtText *ret_notes);
 /* Whether a run with these options and settings reads the training data, or the held-out data. */
 bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, bool is_eval);

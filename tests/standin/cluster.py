@@ -244,6 +244,18 @@ def check_predictions(dtrun, plan, ranks, nodes):
     print("ok predictions over nodes", flush=True)
 
 
+def check_changed(run_both):
+    """A file of node 1 that is another one when the ranks start again."""
+    shutil.copy("tokens.bin", "elsewhere/tokens.bin")
+    started = run_both("elsewhere/", *options("changed", 100000), "--restarts", "1")
+    wait_for("changed.log", 2)
+    with open("elsewhere/other.bin", "wb") as file:
+        file.write(bytes(2001))
+    os.rename("elsewhere/other.bin", "elsewhere/tokens.bin")
+    os.kill(ranks_of(started[0])[0], signal.SIGKILL)
+    end(started, [5, 5], ["starting again", r"`tokens` reads 2001 bytes on node 1 \(.*\) and 2000 bytes on node 0"])
+
+
 def check_data(dtc, dtrun):
     """Each node reads its own files: they must be the same as those of node 0, and as those of the
     checkpoint."""
@@ -259,23 +271,27 @@ def check_data(dtc, dtrun):
     plan = compile_plan(dtc, text + ONE_BY_ONE % (ranks, "files", layout), "files")
     shutil.copy(plan, "elsewhere")
 
+    def refused(started, values):
+        """Node 1 ends; node 0 waits on for a node with its data."""
+        end(started[1:], [2], [r"node 1 on \S+ has other data than node 0 on \S+ %s: all nodes need the same files" % values])
+        started[0].send_signal(signal.SIGINT)
+        end(started[:1], [130], ["refused: node 1 on .* has other data"])
+
     def run_both(second, *arguments):
         port = free_port()
         return begin(dtrun, plan, nodes, ranks, list(arguments), port, 0) + \
             begin(dtrun, second + plan, nodes, ranks, list(arguments), port, 1)
 
     end(run_both("", *options("read", 1)), [0, 0])
-    end(run_both("elsewhere/", *options("other", 1)), [5, 5],
-        ["node 1: .*`tokens` reads files with other contents on node 1",
-         "than on node 0, of the same size"])
+    refused(run_both("elsewhere/", *options("other", 1)), r"\(2000 bytes, \w{16}, there 2000 bytes, \w{16}\)")
     check_predictions(dtrun, plan, ranks, nodes)
     resumed = ["--quiet", "--resume", "read"]
     other = "`tokens` reads other data .*than when read/step-00000001 was saved: other contents"
     end(run_both("elsewhere/", *resumed), [5, 5], ["node 1: .*" + other, other])
     with open("elsewhere/tokens.bin", "ab") as file:
         file.write(b"1")
-    end(run_both("elsewhere/", *options("longer", 1)), [5, 5],
-        ["", r"`tokens` reads 2001 bytes on node 1 \(.*\) and 2000 bytes on node 0"])
+    refused(run_both("elsewhere/", *options("longer", 1)), r"\(2001 bytes, \w{16}, there 2000 bytes, \w{16}\)")
+    check_changed(run_both)
     print("ok files of nodes differ", flush=True)
 
 

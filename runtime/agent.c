@@ -135,6 +135,8 @@ static void take_failure(DtAgent *a, const DtMessage *m, uint32_t from, uint64_t
 void dt_agent_fail(DtAgent *a, int32_t code, const char *text, uint64_t now_ns)
 {
     DtMessage m = message(a, DT_MESSAGE_FAILED);
+    if (a->attempt == 0 || a->are_ours_ended) /* node 0 may have begun the next one already */
+        m.attempt++;
     m.code = code > 0 && code < 256 ? code : DT_EXIT_RETRY;
     snprintf(m.text, sizeof m.text, "%s", text);
     take_failure(a, &m, a->n, now_ns);

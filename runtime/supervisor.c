@@ -492,10 +492,9 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
                    : dt_status_fail(DT_EXIT_RETRY, "no memory to watch %u ranks", all->n_ranks);
     if (dt_status_ok(&status))
         status = dt_shared_map(all->plan, all->fd, &all->shared);
-    if (dt_status_ok(&status) && all->cluster) {
+    if (dt_status_ok(&status) && all->cluster)
         status = dt_cluster_start(all->cluster, all->shared);
-        all->is_apart = !dt_status_ok(&status);
-    }
+    all->is_apart = !dt_status_ok(&status);
     if (dt_status_ok(&status)) {
         atomic_store(&all->shared->has_saved, all->has_saved);
         all->first_ns = attempt == 0 ? dt_now_ns() : all->first_ns;

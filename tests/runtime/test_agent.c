@@ -185,6 +185,31 @@ Test(agent, a_failure_reaches_all)
     finish();
 }
 
+/* A node fails before it hears that an attempt has begun: the others hear of it in that attempt. */
+Test(agent, a_failure_crosses_the_start)
+{
+    for (int attempt = 0; attempt < 2; attempt++) {
+        begin(40);
+        for (int i = 0; i < attempt; i++) { /* attempts that ended, after which another begins */
+            start_attempt();
+            for (uint32_t k = nodes; k-- > 0;) {
+                dt_agent_end(&agents[k], DT_EXIT_RETRY, now_ns);
+                deliver();
+            }
+            dt_agent_conclude(&agents[0], DT_EXIT_RETRY, false, true);
+            deliver();
+            for (uint32_t k = 1; k < nodes; k++)
+                agents[k].has_result = false;
+        }
+        dt_agent_begin(&agents[0], 7, 9); /* under way */
+        dt_agent_fail(&agents[1], 4, "no memory", now_ns);
+        pass(500);
+        for (uint32_t i = 0; i < nodes; i++)
+            cr_expect_eq(named[i], i == 1 ? -1 : 1, "attempt %d: node %u", attempt, i);
+        finish();
+    }
+}
+
 /* A node is stopped, or ends, at the same time as another one fails or not: all that are connected
  * with node 0 end within 5 s, and so do those behind it. */
 Test(agent, a_lost_node_is_named_in_5_s)

@@ -383,18 +383,23 @@ static void add_arenas(DtEmit *e)
 /* Refuses plans that need more memory than any machine has. */
 static DtStatus check_arenas(const DtEmit *e)
 {
-    char need[32], most[32];
-    double total = 0;
-    for (uint32_t i = 0; i < e->plan->arenas.n; i++)
-        total += (double)e->plan->arenas.at[i].bytes;
+    char need[32], most[32], advice[120] = "split the model over more ranks, or use more "
+                                           "micro-batches or a smaller batch";
+    const DtTrainConfig *train = e->program->train;
+    double total = 0, of_rows = 0;
+    for (uint32_t i = 0; i < e->plan->arenas.n; i++) {
+        const DtPlanArena *arena = &e->plan->arenas.at[i];
+        total += (double)arena->bytes;
+        of_rows += dt_plan_grows_with_rows(arena->kind) ? (double)arena->bytes : 0;
+    }
     if (total <= (double)DT_PLAN_MAX_BYTES)
         return DT_OK;
-    return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
-                          "a rank needs %s, and a plan holds at most %s: split the model over more "
-                          "ranks, or use more "
-                          "micro-batches or a smaller batch",
+    if (train && train->cached_rows > 1 && of_rows > total / 2)
+        snprintf(advice, sizeof advice, "generate fewer texts at a time than `rows = %lld`",
+                 (long long)train->cached_rows);
+    return dt_status_fail(DT_EXIT_DOES_NOT_FIT, "a rank needs %s, and a plan holds at most %s: %s",
                           dt_text_bytes(need, total),
-                          dt_text_bytes(most, (double)DT_PLAN_MAX_BYTES));
+                          dt_text_bytes(most, (double)DT_PLAN_MAX_BYTES), advice);
 }
 
 DtStatus dt_finish_plan(DtEmit *e)

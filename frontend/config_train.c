@@ -437,6 +437,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
     read_generate(host, &v.at[DT_KEY_TRAIN_generate], train);
     train->predict_rows = v.at[DT_KEY_TRAIN_predict_rows].whole;
+    train->predict_span = v.at[DT_KEY_TRAIN_predict_rows].span;
     read_quantize(host, &v.at[DT_KEY_TRAIN_quantize], train);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_frozen], &train->frozen);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_trained], &train->trained);

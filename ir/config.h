@@ -237,6 +237,7 @@ typedef struct DtTrainConfig {
     int64_t cached_rows, cached_chunk;
     DtSpan cached_span;
     int64_t predict_rows; /* samples for which "predict" runs at a time; 0: as few as make sense */
+    DtSpan predict_span;
     DtSpan span;
 } DtTrainConfig;
 

@@ -18,7 +18,7 @@
  * How many samples: those that TRAIN.predict_rows says, else as many as have DT_ROWS_ELEMENTS
  * numbers in an input, so that products of small samples still have rows. It is the least number
  * from there on that divides the batch and that the layout's mesh axes and micro-batches divide;
- * the whole batch if there is none.
+ * the whole batch if there is none. Lint L0483 names a number that no entry can have.
  *
  * Requires: a verified serial module. Establishes: nothing. Breaks: nothing. */
 #include "passes/passes.h"
@@ -269,6 +269,23 @@ static int64_t choose(const Rows *r, int64_t numbers)
     return rows < r->batch ? rows : r->batch;
 }
 
+/* L0483: the entry has another number of samples than the program says, and not for rounding. */
+static void lint(const Rows *r)
+{
+    const DtTrainConfig *train = r->context->train;
+    const long long wish = train->predict_rows, batch = r->batch;
+    if (!wish || train->is_smaller || (r->mixes ? wish == batch : wish <= batch))
+        return;
+    DtDiag *diag = dt_diag_report(r->module->diags, L0483, train->predict_span,
+                                  "the model predicts %lld sample%s at a time, not %lld", batch,
+                                  batch == 1 ? "" : "s", wish);
+    if (r->mixes)
+        dt_diag_note(diag, "the results of a sample depend on the other samples of its batch");
+    else
+        dt_diag_help(diag, "that is the whole batch; a larger one needs `-D %s=%lld`", r->first,
+                     wish);
+}
+
 /* ---- copies ---- */
 
 static const DtType *fewer(const Rows *r, const DtType *type, const char *axis)
@@ -434,6 +451,7 @@ bool dt_pass_rows(DtModule *module, const DtPassContext *context)
         return false;
     Instance *entry = look_at_entry(&r, predict->func);
     r.rows = r.mixes ? r.batch : choose(&r, numbers);
+    lint(&r);
     if (r.rows == r.batch)
         return false;
     DtFunc *of = predict->func;

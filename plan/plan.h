@@ -702,6 +702,12 @@ static inline int dt_plan_predicts(uint32_t kind)
     return kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED || kind == DT_ARENA_CACHE;
 }
 
+/* Whether arenas of this kind grow with the rows of `generate = cached(rows = ..)`. */
+static inline int dt_plan_grows_with_rows(uint32_t kind)
+{
+    return dt_plan_predicts(kind) || kind == DT_ARENA_INPUTS;
+}
+
 /* Whether every run allocates arenas of this kind. */
 static inline int dt_plan_is_usual(uint32_t kind)
 {

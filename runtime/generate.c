@@ -48,7 +48,7 @@ static DtStatus open(DtArena *memory, const DtRunOptions *options, const DtPlan 
 {
     DtGenerator *g = ret_generator;
     *g = (DtGenerator){.options = options};
-    const bool is_cached = dt_generatecached_has(plan);
+    const bool is_cached = dt_generatecached_rows(plan) > 0;
     const DtNextOps *ops = is_cached ? &dt_generatecached_ops : &dt_generatepredict_ops;
     DtStatus status = ops->open(memory, plan, &g->next);
     if (dt_status_ok(&status))
@@ -117,7 +117,7 @@ DtStatus dt_generate_check(const DtRunOptions *options, const DtPlan *plan, DtTe
     DtGenerator g;
     DtCompletion c = {0};
     DtStatus status = open(memory, options, plan, &g);
-    if (dt_status_ok(&status) && !dt_generatecached_has(plan) && g.next.window >= LONG_WINDOW)
+    if (dt_status_ok(&status) && !dt_generatecached_rows(plan) && g.next.window >= LONG_WINDOW)
         dt_text_printf(ret_notes,
                        "note: each token runs the model over all %lld positions; a line "
                        "`generate = cached()` in the train block adds a cache (docs/cache.md)",

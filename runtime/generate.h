@@ -62,8 +62,8 @@ typedef struct DtNextOps {
 } DtNextOps;
 
 extern const DtNextOps dt_generatepredict_ops, dt_generatecached_ops;
-/* Whether the plan has entries that keep a cache. */
-bool dt_generatecached_has(const DtPlan *plan);
+/* The rows of the entries that keep a cache; 0: the plan has no such entries. */
+int64_t dt_generatecached_rows(const DtPlan *plan);
 /* Finds the input of token ids, of which each rank has whole rows. option: for messages. */
 DtStatus dt_generatepredict_input(const DtPlan *plan, DtNext *ret_next);
 

@@ -102,9 +102,10 @@ static DtStatus find_entry(const DtNext *next, const char *name, Entry *ret_entr
     return DT_OK;
 }
 
-bool dt_generatecached_has(const DtPlan *plan)
+int64_t dt_generatecached_rows(const DtPlan *plan)
 {
-    return dt_exec_metric(plan, "decode", NULL) != NULL;
+    const DtPlanMetric *logits = dt_exec_metric(plan, "decode", NULL);
+    return logits && logits->n_axes > 0 ? plan->axes[logits->first_axis].extent : 0;
 }
 
 static DtStatus open(DtArena *memory, const DtPlan *plan, DtNext *ret_next)

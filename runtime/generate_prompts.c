@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum { MOST_LINE = 1 << 26 };
+#define AS_IN "; a line is, for example, {\"prompt\": \"Once upon a time\"}"
 
 struct DtPrompts {
     const DtRunOptions *options;
@@ -211,7 +212,7 @@ static void begin(const DtRunOptions *options, DtCompletion *ret_completion)
 static DtStatus read_object(const DtPrompts *prompts, DtCompletion *c)
 {
     if (!json_is_object(c->source))
-        return dt_status_fail(DT_EXIT_IO, "it is no object of JSON");
+        return dt_status_fail(DT_EXIT_IO, "it is no object of JSON" AS_IN);
     const json_t *id = json_object_get(c->source, "id");
     if (id && !json_is_string(id) && !json_is_number(id))
         return dt_status_fail(DT_EXIT_IO, "\"id\" is no text and no number");
@@ -239,7 +240,7 @@ DtStatus dt_generateprompts_next(DtPrompts *prompts, DtCompletion *ret_completio
     ret_completion->line = prompts->line;
     ret_completion->source = json_loadb(at, len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
     if (!ret_completion->source)
-        return dt_status_fail(DT_EXIT_IO, "%.200s:%llu:%d: no JSON: %.160s", prompts->path,
+        return dt_status_fail(DT_EXIT_IO, "%.200s:%llu:%d: no JSON: %.160s" AS_IN, prompts->path,
                               (unsigned long long)prompts->line, error.column, error.text);
     status = read_object(prompts, ret_completion);
     if (!dt_status_ok(&status))

@@ -10,6 +10,7 @@
 #include "runtime/device.h"
 #include "runtime/readback.h"
 #include "runtime/forms.h"
+#include "runtime/generate.h"
 #include "runtime/graphs.h"
 #include "runtime/position.h"
 #include "runtime/memory.h"
@@ -51,12 +52,15 @@ static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
     return at;
 }
 
-/* Returns the bytes of all arenas of a rank of the stage. */
-static uint64_t arena_bytes(const DtRunOptions *options, const DtPlan *plan, uint32_t stage)
+/* Returns the bytes of all arenas of a rank of the stage; of_rows: of those alone that grow with
+ * the rows of generated text. */
+static uint64_t arena_bytes(const DtRunOptions *options, const DtPlan *plan, uint32_t stage,
+                            bool of_rows)
 {
     uint64_t bytes = 0;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
-        bytes += dt_rank_arena(options, plan, a, stage);
+        if (!of_rows || dt_plan_grows_with_rows(plan->arenas[a].kind))
+            bytes += dt_rank_arena(options, plan, a, stage);
     return bytes;
 }
 
@@ -71,25 +75,31 @@ DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan)
         return status;
     bool contained = false;
     uint64_t machine = dt_memory_limit("", &contained);
-    uint64_t left = machine, most = 0;
+    uint64_t left = machine, most = 0, of_rows = 0;
     const uint32_t first = dt_cluster_first(options, plan),
                    n_ranks = dt_cluster_ranks(options, plan);
-    char need[32], have[32];
+    const int64_t rows = dt_generatecached_rows(plan);
+    char need[32], have[32], fewer[80] = "";
     bool fits = true;
     for (uint32_t r = first; r < first + n_ranks; r++) {
-        uint64_t bytes = arena_bytes(options, plan, dt_rank_stage(plan, r));
+        const uint32_t stage = dt_rank_stage(plan, r);
+        uint64_t bytes = arena_bytes(options, plan, stage, false);
         fits = fits && bytes <= left;
         left -= fits ? bytes : 0;
+        of_rows = bytes > most ? arena_bytes(options, plan, stage, true) : of_rows;
         most = bytes > most ? bytes : most;
     }
     if (fits)
         return DT_OK;
+    if (rows > 1 && of_rows > most / 2)
+        snprintf(fewer, sizeof fewer, "fewer texts at a time than `rows = %lld`, ",
+                 (long long)rows);
     return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
-                          "%u ranks need %s each; this %s %s. Compile with more micro-batches, a "
+                          "%u ranks need %s each; this %s %s. Compile with %smore micro-batches, a "
                           "smaller batch, or run on more machines",
                           n_ranks, dt_text_bytes(need, (double)most),
                           contained ? "container (control group) may use" : "machine has",
-                          dt_text_bytes(have, (double)machine));
+                          dt_text_bytes(have, (double)machine), fewer);
 }
 
 static DtStatus load_arenas(DtRank *rank, int shared_fd)
@@ -319,7 +329,7 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     }
     if (dt_status_ok(&status))
         status = dt_load_fits(rank->options, rank->plan);
-    rank->memory_bytes = arena_bytes(rank->options, rank->plan, rank->stage);
+    rank->memory_bytes = arena_bytes(rank->options, rank->plan, rank->stage, false);
     if (dt_status_ok(&status) && rank->comm_ops->memory)
         rank->memory_bytes += rank->comm_ops->memory(rank);
     if (dt_status_ok(&status))

@@ -96,7 +96,8 @@ DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c, const char 
     }
     if (program->train == NULL)
         oracle_fail("%s has no train block", c->path);
-    program->train->predict_rows = INT32_MAX; /* the whole batch, which the other side predicts */
+    /* the other side predicts the whole batch */
+    program->train->predict_rows = dt_train_batch(program->train);
     return program;
 }
 

@@ -244,7 +244,8 @@ def ends_at_end_tokens(bench):
 TALKS = '{"messages": [%s]}'
 WRONG = [  # a line, what dtrun says after the place
     ('{"prompt": "a"', "2:14: no JSON"),
-    ("[1]", "2:1: it is no object"),
+    ("Once upon a time", '; a line is, for example, {"prompt": "Once upon a time"}'),
+    ("[1]", '2:1: it is no object of JSON; a line is, for example, {"prompt": "Once upon a time"}'),
     ('{"text": "a"}', '2:1: it has none of the fields "prompt"'),
     ('{"prompt": null}', '2:1: "prompt" is no text'),
     ('{"prompt": []}', '2:1: "prompt" has no token'),
@@ -309,6 +310,17 @@ def needs_a_token(bench):
         bench.check("no token: %s" % (words,), code in (2, 5) and "no token of the prompt" in said, (code, said))
 
 
+def names_the_rows(bench):
+    """Rows of a cache that no plan, or no machine, has room for."""
+    bench.write("rows.dsl", NET.replace("BATCH", "1").replace("RANKS", "1"))
+    for rows, asks, wanted in ((10 ** 12, False, "than `rows = 1000000000000`"), (2 * 10 ** 8, True, "than `rows = 200000000`")):
+        compiling = (bench.dtc, "rows.dsl", "--parallel", "none", "--set", "train.generate=cached(rows = %d)" % rows)
+        code, said = bench.run(*compiling, "-o", "rows.plan")
+        if asks and code == 0:
+            code, said = bench.run(bench.dtrun, "rows.plan", "--generate", "x")
+        bench.check("%d rows" % rows, code == 4 and wanted in said, (code, said[-500:]))
+
+
 def keeps_whole_lines(bench):
     bench.write("many.jsonl", ('{"prompt": "%s"}\n' % ("a b " * 100000)) * 50)
     bench.must("all lines", bench.dtrun, "echo.plan", "--prompts", "many.jsonl", "--out", "all.jsonl", "--tokens", "2")
@@ -344,6 +356,7 @@ def main():
         ends_at_end_tokens(bench)
         refuses_lines(bench)
         needs_a_token(bench)
+        names_the_rows(bench)
         keeps_whole_lines(bench)
     print("%d passed, %d failed" % (bench.passed, bench.failed))
     return 1 if bench.failed else 0

@@ -7,6 +7,7 @@
 #include "runtime/cluster.h"
 #include "runtime/forms.h"
 #include "runtime/generate.h"
+#include "runtime/key.h"
 #include "runtime/prune.h"
 #include "runtime/remote.h"
 #include "runtime/runtime.h"
@@ -640,6 +641,7 @@ int main(int argc, char **argv)
         .rank = -1,
         .shared = -1,
         .samples = -1};
+    dt_key_hide();
     if (!read_line(&line, argc, argv)) {
         say(line.status.message);
         return line.status.code;

@@ -13,7 +13,21 @@
 #include <unistd.h>
 
 static const char variable[] = "DTRUN_KEY";
+static char *hidden; /* kept to the end of the process */
 enum { SHORTEST = 16, LONGEST = 512 };
+
+/* ---- the variable ---- */
+
+void dt_key_hide(void)
+{
+    char *value = getenv(variable);
+    if (!value || !(hidden = strdup(value)))
+        return;
+    explicit_bzero(value, strlen(value)); /* /proc shows the memory in which a program got it */
+    unsetenv(variable);
+}
+
+const char *dt_key_given(void) { return hidden ? hidden : getenv(variable); }
 
 /* ---- the file ---- */
 
@@ -121,7 +135,7 @@ static void digest_text(const char *text, uint8_t ret_key[DT_DIGEST_BYTES])
 DtStatus dt_key_find(uint8_t ret_key[DT_DIGEST_BYTES])
 {
     char text[LONGEST + 1];
-    const char *given = getenv(variable);
+    const char *given = dt_key_given();
     DtStatus status = DT_OK;
     if (given && *given && strlen(given) < SHORTEST)
         return dt_status_fail(DT_EXIT_USAGE, "%s has fewer than %d characters: a stranger may "

@@ -9,6 +9,11 @@
 #include "base/digest.h"
 #include "base/status.h"
 
+/* Takes the variable out of the environment, so that ranks, compilers and other children of this
+ * process do not have it. Called when the program begins. */
+void dt_key_hide(void);
+/* What the variable had; NULL: it was not set. */
+const char *dt_key_given(void);
 /* Fails with DT_EXIT_USAGE if there is neither, or others may read the file. */
 DtStatus dt_key_find(uint8_t ret_key[DT_DIGEST_BYTES]);
 /* A key made of the run's, for one purpose: "heads", number. */

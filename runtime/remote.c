@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/text.h"
 #include "runtime/hostfile.h"
+#include "runtime/key.h"
 #include "runtime/runtime.h"
 #include "runtime/say.h"
 #include "runtime/socket.h"
@@ -375,7 +376,7 @@ static void relay(Remote *r)
 static DtStatus choose(Remote *r)
 {
     uint8_t random[DT_DIGEST_BYTES];
-    const char *given = getenv("DTRUN_KEY"), *first = r->file.names[0], *at = strchr(first, '@');
+    const char *given = dt_key_given(), *first = r->file.names[0], *at = strchr(first, '@');
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         return dt_status_fail(DT_EXIT_RETRY, "no random key: %s", strerror(errno));
     dt_digest_text(random, r->key);

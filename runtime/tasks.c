@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum { HELLO = 1, REFUSED, SIGNAL, END }; /* kinds of messages */
-enum { PATIENCE_S = 60, SAY_S = 5, LATE_S = 10, LOOK_MS = 100 };
+enum { PATIENCE_S = 60, SAY_S = 5, LATE_S = 10, SILENT_S = 5, LOOK_MS = 100, MOST_SILENT = 256 };
 static const uint64_t magic = 0x314b534154544400u; /* "\0DTTASK1" */
 static const char devices_name[] = "CUDA_VISIBLE_DEVICES";
 /* The fix, where the tasks may be those of two runs. */
@@ -167,23 +167,62 @@ static DtStatus take_task(DtTasks *tasks, int fd, const Message *hello, uint64_t
     return dt_status_fail(DT_EXIT_USAGE, "%s", why);
 }
 
-/* Accepts one task, waiting a little; counts it in ret_n, also if it is refused. */
-static DtStatus accept_task(DtTasks *tasks, int listener, uint64_t words, int64_t *ret_n)
+/* Processes that have connected and said nothing yet. The first descriptor is that on which this
+ * process listens. */
+typedef struct Newcomers {
+    struct pollfd at[1 + MOST_SILENT];
+    uint64_t came_ns[1 + MOST_SILENT];
+    nfds_t n;
+} Newcomers;
+
+/* The others stay in the order in which they came. */
+static void forget(Newcomers *c, nfds_t i)
 {
-    struct pollfd look = {.fd = listener, .events = POLLIN};
-    if (poll(&look, 1, LOOK_MS) <= 0)
-        return DT_OK;
-    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    struct pollfd hello_comes = {.fd = fd, .events = POLLIN};
-    Message hello;
-    DtStatus status = DT_OK;
-    const bool good = fd >= 0 && is_same_user(fd) && poll(&hello_comes, 1, 1000) > 0 &&
-                      receive(fd, &hello) == 1;
-    if (good)
-        status = take_task(tasks, fd, &hello, words);
-    *ret_n += good;
-    if (fd >= 0 && (!good || !dt_status_ok(&status)))
+    c->n--;
+    memmove(&c->at[i], &c->at[i + 1], (c->n - i) * sizeof c->at[0]);
+    memmove(&c->came_ns[i], &c->came_ns[i + 1], (c->n - i) * sizeof c->came_ns[0]);
+}
+
+/* If there are too many, the one that came first is disconnected: a task says hello at once. */
+static void accept_one(Newcomers *c)
+{
+    const int fd = accept4(c->at[0].fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (!is_same_user(fd)) {
         close(fd);
+        return;
+    }
+    if (c->n > MOST_SILENT) {
+        close(c->at[1].fd);
+        forget(c, 1);
+    }
+    c->at[c->n] = (struct pollfd){.fd = fd, .events = POLLIN};
+    c->came_ns[c->n++] = dt_now_ns();
+}
+
+/* Hears the newcomers, waiting a little, until one fails to become a task; counts those that have
+ * said hello in ret_n, also if they are refused. */
+static DtStatus hear_newcomers(DtTasks *tasks, Newcomers *c, uint64_t words, int64_t *ret_n)
+{
+    DtStatus status = DT_OK;
+    const bool any = poll(c->at, c->n, LOOK_MS) > 0;
+    for (nfds_t i = c->n; i-- > 1 && dt_status_ok(&status);) {
+        const int fd = c->at[i].fd;
+        const bool speaks = any && c->at[i].revents != 0;
+        Message hello;
+        if (!speaks && seconds_since(c->came_ns[i]) < SILENT_S)
+            continue;
+        const bool good = speaks && receive(fd, &hello) == 1;
+        forget(c, i);
+        if (good)
+            status = take_task(tasks, fd, &hello, words);
+        *ret_n += good;
+        if (!good || !dt_status_ok(&status))
+            close(fd);
+    }
+    if (any && c->at[0].revents != 0)
+        accept_one(c);
     return status;
 }
 
@@ -237,8 +276,9 @@ static DtStatus wait_for_tasks(DtTasks *tasks, int listener, uint64_t words)
     DtStatus status = DT_OK;
     uint64_t began = dt_now_ns();
     bool said = false;
+    Newcomers newcomers = {.at = {{.fd = listener, .events = POLLIN}}, .n = 1};
     for (int64_t n = 1; n < tasks->n;) {
-        const DtStatus came = accept_task(tasks, listener, words, &n);
+        const DtStatus came = hear_newcomers(tasks, &newcomers, words, &n);
         const long long missing = tasks->n - n;
         if (dt_status_ok(&status) && !dt_status_ok(&came)) {
             status = came;
@@ -246,17 +286,21 @@ static DtStatus wait_for_tasks(DtTasks *tasks, int listener, uint64_t words)
         }
         if (missing == 0 || (!dt_status_ok(&status) && seconds_since(began) > LATE_S))
             break;
-        if (dt_status_ok(&status) && seconds_since(began) > PATIENCE_S)
-            return dt_status_fail(DT_EXIT_RETRY,
-                                  "%lld of the %lld tasks of this host, as the variables of %s "
-                                  "count them, have not come within %d s",
-                                  missing, (long long)tasks->n, tasks->launch->by, PATIENCE_S);
+        if (dt_status_ok(&status) && seconds_since(began) > PATIENCE_S) {
+            status = dt_status_fail(DT_EXIT_RETRY,
+                                    "%lld of the %lld tasks of this host, as the variables of %s "
+                                    "count them, have not come within %d s",
+                                    missing, (long long)tasks->n, tasks->launch->by, PATIENCE_S);
+            break;
+        }
         if (!said && dt_status_ok(&status) && seconds_since(began) > SAY_S) {
             fprintf(stderr, "dtrun: waiting for %lld of the %lld tasks of this host\n", missing,
                     (long long)tasks->n);
             said = true;
         }
     }
+    for (nfds_t i = 1; i < newcomers.n; i++)
+        close(newcomers.at[i].fd);
     return status;
 }
 

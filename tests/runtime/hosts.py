@@ -190,6 +190,8 @@ def check_failures(dtrun, names, address, comm):
         os.remove("dead.log")
     started = start(dtrun, "zero3.plan", names, address, comm, *outputs("dead"), *more)
     wait_for("dead.log", 2)
+    for pid in [process.pid for process in started] + ranks_of(started[0]):
+        check(os.environ["DTRUN_KEY"].encode() not in bytes_of("/proc/%d/environ" % pid), "process %d shows the key" % pid)
     os.kill(ranks_of(started[-1])[0], signal.SIGKILL)
     said = end("a killed rank by " + comm, started, [75] * len(names))
     check("was ended by signal 9" in said[0], "a killed rank is not named: " + said[0])

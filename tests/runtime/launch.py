@@ -10,6 +10,7 @@ nothing is left behind."""
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -201,6 +202,33 @@ def test_two_runs(tools):
     first.communicate(timeout=50)
 
 
+def sockets_of_tasks():
+    with open("/proc/net/unix") as file:
+        return {line.split()[-1] for line in file if "@dtrun." in line}
+
+
+def test_silent(tools):
+    """Processes of the same user that connect and say nothing delay no task."""
+    def begin(task):
+        return subprocess.Popen([tools[1], "pipe.plan", "--quiet", "--steps", "1"], env=variables("mpich", task, RANKS),
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    before = sockets_of_tasks()
+    first = begin(0)
+    until("the first task", lambda: sockets_of_tasks() - before)
+    silent = []
+    for name in sockets_of_tasks() - before:
+        for _ in range(40):
+            silent.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            silent[-1].connect("\0" + name[1:])
+        silent[-1].send(b"half of a hello")
+    began = time.time()
+    end("silent processes", [first] + [begin(i) for i in range(1, RANKS)], 0)
+    check(len(silent) >= 40 and time.time() - began < 20, "%d silent processes: %.1f s" % (len(silent), time.time() - began))
+    for one in silent:
+        one.close()
+
+
 def test_processors(tools):
     """A rank has the processors of its task."""
     mine = sorted(os.sched_getaffinity(0))
@@ -229,7 +257,7 @@ def main(tools):
         with open("pipe.dsl", "w") as file:
             file.write(text)
         run([tools[0], "pipe.dsl", "--parallel", "pipe", "-o", "pipe.plan"])
-        for test in (test_launchers, test_refused, test_ignored, test_signals, test_killed, test_differ, test_two_runs,
+        for test in (test_launchers, test_refused, test_ignored, test_signals, test_killed, test_differ, test_two_runs, test_silent,
                      test_processors):
             test(tools)
     print("launch: %d failed" % len(failures))

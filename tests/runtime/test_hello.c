@@ -307,7 +307,12 @@ Test(hello, keys)
     setenv("DTRUN_KEY", "0123456789abcdef", 1);
     cr_expect_eq(code_of_key(a), DT_EXIT_OK);
     cr_expect(memcmp(a, b, sizeof a) == 0, "the same text is the same key");
+    dt_key_hide();
+    cr_expect_null(getenv("DTRUN_KEY"), "no child has it");
+    cr_expect_eq(code_of_key(b), DT_EXIT_OK);
+    cr_expect(memcmp(a, b, sizeof a) == 0 && strcmp(dt_key_given(), "0123456789abcdef") == 0);
     setenv("DTRUN_KEY", "0123456789abcde", 1);
+    dt_key_hide();
     cr_expect_eq(code_of_key(a), DT_EXIT_USAGE, "too short");
     dt_key_derive(b, "heads", 1, a);
     dt_key_derive(b, "heads", 2, b);

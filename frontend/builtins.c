@@ -250,7 +250,9 @@ DtVal dt_builtin_floor(DtLower *l, DtBuiltinCall *c)
 {
     if (c->val[0].kind == DT_VAL_TENSOR && !dt_dtype_is_float(dt_val_dtype(&c->val[0])))
         return c->val[0]; /* an integer is its own floor */
-    return unary(l, c, DT_OP_FLOOR, false, floor);
+    const DtVal v = unary(l, c, DT_OP_FLOOR, false, floor);
+    const bool fits = v.kind == DT_VAL_FLOAT && fabs(v.number) <= INT32_MAX;
+    return fits ? dt_val_int((int64_t)v.number) : v;
 }
 
 static bool check_two(DtLower *l, DtBuiltinCall *c, uint32_t from)

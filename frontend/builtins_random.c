@@ -74,33 +74,39 @@ DtVal dt_builtin_uniform(DtLower *l, DtBuiltinCall *c)
 /* ---- draws ---- */
 
 /* Returns the type of a draw, which has the axes in brackets: each with the extent that it has in
- * arguments, or its own. NULL after a report. */
+ * arguments, or its own. In the rule of an optimizer the axes of loops come first, since each
+ * iteration draws anew. NULL after a report. */
 static const DtType *draw_type(DtLower *l, DtBuiltinCall *c)
 {
     DtAxisList all = dt_builtin_all_axes(l, c);
     DtAxis axes[DT_MAX_RANK];
+    const DtStore *of = l->now && l->now->frame->is_rule ? l->updated : NULL;
+    const uint32_t loops = of ? of->n_loops : 0;
     if (!l->now) {
         dt_report_error(l, E0401, c->expr->span, "`%s` is a tensor, and here a constant is needed",
                         c->builtin->name);
         return NULL;
     }
-    if (all.names.n > DT_MAX_RANK) {
+    if (loops + all.names.n > DT_MAX_RANK) {
         dt_report_error(l, E0312, c->expr->span, "the result would have more than %d axes",
                         DT_MAX_RANK);
         return NULL;
     }
+    for (uint32_t i = 0; i < loops; i++)
+        axes[i] = (DtAxis){.name = of->type->axes[i].name, .extent = of->type->axes[i].extent};
     for (uint32_t i = 0; i < all.names.n; i++) {
-        axes[i] = (DtAxis){.name = all.names.at[i], .extent = -1};
-        for (uint32_t k = 0; k < c->n && axes[i].extent < 0; k++)
+        DtAxis *axis = &axes[loops + i];
+        *axis = (DtAxis){.name = all.names.at[i], .extent = -1};
+        for (uint32_t k = 0; k < c->n && axis->extent < 0; k++)
             if (c->arg[k] && c->val[k].kind == DT_VAL_TENSOR)
-                axes[i].extent = dt_type_extent(c->val[k].tensor.value->type, axes[i].name);
-        if (axes[i].extent < 0)
-            axes[i].extent = dt_axes_extent(l, axes[i].name, all.span,
-                                            dt_arena_printf(l->arena, "`%s`", c->builtin->name));
-        if (axes[i].extent < 0)
+                axis->extent = dt_type_extent(c->val[k].tensor.value->type, axis->name);
+        if (axis->extent < 0)
+            axis->extent = dt_axes_extent(l, axis->name, all.span,
+                                          dt_arena_printf(l->arena, "`%s`", c->builtin->name));
+        if (axis->extent < 0)
             return NULL;
     }
-    return dt_axes_type(l, c->expr->span, DT_F32, all.names.n, axes);
+    return dt_axes_type(l, c->expr->span, DT_F32, loops + all.names.n, axes);
 }
 
 /* Appends a draw of random f32 numbers, uniform in 0 .. 1 without 1, at this site (the name that

@@ -286,11 +286,14 @@ void dt_frame_finish(DtLower *l, DtFrame *frame)
         func->n_returns = func->results.n;
 }
 
-/* Returns the prefix of random sites in the train block and in models that it calls, which have no
- * path: "train." for the block, the model's name for every model but the first. So they do not draw
- * the same numbers. */
+/* Returns the prefix of random sites in the train block, in models that it calls, and in rules of
+ * its optimizers, which have no path: "train." for the block, the model's name for every model but
+ * the first, "update." and the parameter's path for a rule. So they do not draw the same
+ * numbers. */
 static const char *site_home(DtLower *l, const DtFrame *layer)
 {
+    if (layer->is_rule)
+        return dt_intern_printf("update.%s.", l->updated ? l->updated->path : "");
     if (layer->is_entry)
         return "train.";
     if (layer->func->kind != DT_FUNC_MODEL)

@@ -404,8 +404,10 @@ static bool relabel_entry(DtLower *l, const DtExpr *expr, const DtSub *sub, cons
     int64_t elements;
     if (!ok || !relabel_from(l, expr, sub, &from, x, &elements))
         return false;
-    if (from.names.n > DT_COUNT(r->from) || to.names.n > DT_COUNT(r->to) || !from.names.n ||
-        !to.names.n) {
+    /* an axis parameter may stand for no axes: the other side is then an axis of one element */
+    const uint32_t fewer = from.names.n < to.names.n ? from.names.n : to.names.n;
+    if (from.names.n > DT_COUNT(r->from) || to.names.n > DT_COUNT(r->to) ||
+        (fewer == 0 && from.names.n + to.names.n != 1)) {
         DtDiag *d = dt_report_error(
             l, E0306, sub->span, "one entry can split or merge %zu axes at most", DT_COUNT(r->to));
         dt_diag_help(d, "do it in two steps, through a name for a part of the axes");

@@ -330,18 +330,19 @@ static bool give_result(DtLower *l, Rule *r, DtVal *v)
 }
 
 /* Checks that the ops of the update can be copied one by one for each parameter, as
- * passes/grad/optimizer.c does: no loops, draws or other functions. Reports an op that cannot
- * be. */
+ * passes/grad/optimizer.c does: no loops or other functions, and no draws but in an exchange, since
+ * `zero` cuts what an optimizer computes into runs of elements. Reports an op that cannot be. */
 static bool check_ops(DtLower *l, const Rule *r)
 {
     const DtFunc *func = r->frame->func;
-    const char *what = dt_memo_draws(func) ? "draws random numbers" : NULL;
+    const bool draws = dt_memo_draws(func) && !dt_optimizer_is_exchange(r->def);
+    const char *what = draws ? "draws random numbers" : NULL;
     for (uint32_t i = 0; !what && i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         if (op->kind == DT_OP_LOOP)
             what = "has a loop";
-        else if (op->n_out != 1 || op->n_in > DT_UPDATE_OPERANDS)
-            what = "has an operation of several results, or of too many operands";
+        else if (op->n_in > DT_UPDATE_OPERANDS)
+            what = "has an operation of too many operands";
     }
     for (uint32_t i = 0; !what && i < r->frame->params.n; i++)
         if (r->frame->params.at[i].value->type->dtype != DT_F32)

@@ -451,7 +451,8 @@ static DtTensor *gradient_of(const Reference *r, const DtStore *grad,
         return g;
     const DtFunc *func = (*ret_exchange)->func;
     const uint32_t first = rule_of(r, grad->of)->func->params.n;
-    DtInterp interp = {.arena = r->j->arena};
+    DtInterp interp = {.arena = r->j->arena, .seed = r->j->seed, .step = r->j->step,
+                       .path = dt_entry_draws(r->entry)};
     DtTensor **in = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->inputs.n + 1);
     uint32_t n = 1;
     *ret_out = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->results.n + 1);

@@ -154,29 +154,28 @@ static bool is_same(const DtOp *a, const DtOp *b, DtValue *const *in)
 
 /* Copies an op of the rule's function to the entry, with these operands. An op on scalars alone is
  * copied once for all parameters; later calls return that copy. */
-static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
+static const DtOp *copy_op(Update *u, const DtOp *op, DtValue *const *in)
 {
     bool is_scalar = op->n_out == 1 && op->out[0]->type->rank == 0;
     for (uint32_t i = 0; i < op->n_in; i++)
         is_scalar = is_scalar && in[i]->type->rank == 0;
+    is_scalar = is_scalar && !(dt_op_info[op->kind].traits & DT_TRAIT_OWN);
     for (uint32_t i = 0; is_scalar && i < u->scalars.n; i++)
         if (is_same(u->scalars.at[i]->op, op, in))
-            return u->scalars.at[i];
-    DtValue *value = dt_graph_copy(&u->b, op, in)->out[0];
+            return u->scalars.at[i]->op;
+    const DtOp *copy = dt_graph_copy(&u->b, op, in);
     if (is_scalar)
-        DT_PUSH(u->module->arena, u->scalars, value);
-    return value;
+        DT_PUSH(u->module->arena, u->scalars, copy->out[0]);
+    return copy;
 }
 
-/* Whether the op renames the axis of terms: what ranks exchange is renamed there. */
-static bool renames_terms(const DtOp *op)
+/* Whether the op renames the axis of terms, or sums along it: there ranks exchange its result. */
+static bool ends_terms(const DtOp *op)
 {
     const char *worker = dt_intern(DT_WORKER_AXIS);
-    for (uint32_t i = 0; op->kind == DT_OP_RELABEL && i < op->n_relabels; i++)
-        for (uint32_t k = 0; k < op->relabels[i].n_from; k++)
-            if (op->relabels[i].from[k] == worker && op->relabels[i].to[0] != worker)
-                return true;
-    return false;
+    const bool ends = op->kind == DT_OP_RELABEL || op->kind == DT_OP_REDUCE;
+    return ends && dt_type_find(op->in[0]->type, worker) >= 0 &&
+           dt_type_find(op->out[0]->type, worker) < 0;
 }
 
 /* Copies the ops of a rule into the entry. now: by value of its function, with its first n inputs;
@@ -192,16 +191,18 @@ static void run_ops(Update *u, const DtUpdateRule *rule, uint32_t n, DtValue *co
         now[func->inputs.at[n++]->id] = moments[i];
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        if (op->n_out != 1 || op->n_in > DT_COUNT(in) || op->func)
+        if (op->n_in > DT_COUNT(in) || op->func)
             DT_BUG("an optimizer's `%s`", dt_op_info[op->kind].text);
         for (uint32_t k = 0; k < op->n_in; k++)
             in[k] = now[op->in[k]->id];
-        DtValue *value = copy_op(u, op, in);
-        if (renames_terms(op)) { /* bound: all ranks get it */
-            value = dt_graph_unary(&u->b, DT_OP_BIND, value);
-            value->op->text = dt_intern("");
+        const DtOp *copy = copy_op(u, op, in);
+        for (uint32_t k = 0; k < op->n_out; k++)
+            now[op->out[k]->id] = copy->out[k];
+        if (ends_terms(op)) { /* bound: all ranks get it */
+            DtValue *bound = dt_graph_unary(&u->b, DT_OP_BIND, copy->out[0]);
+            bound->op->text = dt_intern("");
+            now[op->out[0]->id] = bound;
         }
-        now[op->out[0]->id] = value;
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         ret_results[i] = now[func->results.at[i]->id];

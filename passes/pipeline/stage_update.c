@@ -143,6 +143,13 @@ static DtOp *copy_op(Updater *u, const DtOp *op)
     if (u->loop < 0 || !op->n_out || !is_own(u, op->out[0]))
         return dt_graph_copy(&u->b, op, in);
     const DtStageLoop *cut = &u->s->loops.at[u->loop];
+    if (op->kind == DT_OP_RNG) { /* numbered over all iterations */
+        DtValue *drawn = dt_graph_copy(&u->b, op, in)->out[0];
+        dt_stage_differ(u->s, u->stage);
+        return dt_graph_slice(&u->b, drawn, cut->axis, cut->lo[u->range], 1,
+                              cut->hi[u->range] - cut->lo[u->range])
+            ->op;
+    }
     return dt_stage_copy_range(&u->b, op, in, cut->axis, cut->count,
                                cut->hi[u->range] - cut->lo[u->range]);
 }

@@ -165,13 +165,15 @@ static const char *place_in(const DtPlaceScope *s, const char *place)
 }
 
 /* Converts a bound value to its rule placement on all mesh axes over which it has no pending sum;
- * records that placement for the other mesh axes, for when the sum is completed. */
+ * records that placement for the other mesh axes, for when the sum is completed. In an update,
+ * where values are bound that ranks exchange, it completes the sum. */
 static DtValue *place_bind(DtPlaceScope *s, const DtOp *op, DtValue *x)
 {
     const char *place = place_in(s, op->text);
     const DtType *rule = dt_placerule_of(s->p, x->type, place, 0);
     s->why = dt_intern_printf("argument or result of `%s`", place);
-    DtValue *bound = dt_placeconvert_to(s, x, settled(s, x, rule, UINT16_MAX));
+    const uint16_t keep = s->p->lazy ? 0 : UINT16_MAX;
+    DtValue *bound = dt_placeconvert_to(s, x, settled(s, x, rule, keep));
     if (bound->type->partial && dt_placerule_is_limited(s->p, place))
         dt_placeconvert_info(s, bound)->bound = rule;
     return bound;

@@ -358,3 +358,45 @@ fn one_bit[worker, all](terms[..., worker, all]) -> [..., all] {
   back = all_up[(element, bit) -> place][place = 0 .. n][place -> (all)]
   return sum[received]((2 * back - 1) * scale[worker -> received])
 }
+
+axis chosen          # some elements of a parameter
+
+# The largest elements of x as `few` has room for, and where they are.
+fn largest[element, chosen](x[..., element], few[chosen]) -> [..., chosen], i32 [..., chosen] {
+  return topk[element, chosen](x)
+}
+
+# The elements x at these places among zeros, of which there are as many as `like` has elements.
+fn among_zeros[element, chosen](x[..., chosen], i32 at[..., chosen], like[element]) -> [..., element] {
+  return scatter[chosen](x, element = at)
+}
+
+# Each rank sends the largest elements of its term and where they are, and adds all others to its next term (Stich et al.,
+# Sparsified SGD with memory, 2018).
+#   fraction   of the elements of a parameter that are sent; at least one is
+fn top_k[worker, all](terms[..., worker, all], fraction = 0.01) -> [..., all] {
+  state error[..., worker, all] = zeros
+  part = if fraction > 0 and fraction <= 1 then fraction else refuse("`fraction` is above 0 and at most 1")
+  few[chosen = max(floor(size[all] * part), 1)] = 0.0
+  room[element = size[all]] = 0.0
+  wanted = (terms + error)[(all) -> element]
+  _, at = largest[element, chosen](abs(wanted), few)
+  sent = wanted[element = at]
+  error = (wanted - among_zeros[element, chosen](sent, at, room))[element -> (all)]
+  got = among_zeros[element, chosen](sent[worker -> received], at[worker -> received], room)
+  return sum[received](got)[element -> (all)]
+}
+
+# The same of elements that are drawn anew in each step, alike on all ranks, so that values alone are sent.
+#   fraction   of the elements of a parameter that are sent; at least one is
+fn random_k[worker, all](terms[..., worker, all], fraction = 0.01) -> [..., all] {
+  state error[..., worker, all] = zeros
+  part = if fraction > 0 and fraction <= 1 then fraction else refuse("`fraction` is above 0 and at most 1")
+  few[chosen = max(floor(size[all] * part), 1)] = 0.0
+  room[element = size[all]] = 0.0
+  _, at = largest[element, chosen](uniform[all](0, 1)[(all) -> element], few)
+  wanted = (terms + error)[(all) -> element]
+  sent = wanted[element = at] + 0 * max[element](abs(wanted)) # NaN, so that the step is skipped, if any is not finite
+  error = (wanted - among_zeros[element, chosen](sent, at, room))[element -> (all)]
+  return among_zeros[element, chosen](sum[worker](sent), at, room)[element -> (all)]
+}

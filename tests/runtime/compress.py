@@ -215,7 +215,7 @@ def write_npy(path, rows):
             file.write(array.array("f", row).tobytes())
 
 
-def rows_of_steps(seed):
+def rows_of_steps(seed, steps=STEPS):
     """Writes the data of the seed, and returns the rows of each step (docs/data.md)."""
     draw = random.Random(seed)
     mix = [[draw.gauss(0, 1) for _ in range(INPUTS)] for _ in range(OUTPUTS)]
@@ -224,8 +224,8 @@ def rows_of_steps(seed):
     write_npy("x.npy", x)
     write_npy("y.npy", y)
     key = samples.hash_text("data", 0)
-    order = [samples.permuted(key, i // SAMPLES, SAMPLES, i % SAMPLES) for i in range(STEPS * BATCH)]
-    return [[(x[i], y[i]) for i in order[step * BATCH:(step + 1) * BATCH]] for step in range(STEPS)]
+    order = [samples.permuted(key, i // SAMPLES, SAMPLES, i % SAMPLES) for i in range(steps * BATCH)]
+    return [[(x[i], y[i]) for i in order[step * BATCH:(step + 1) * BATCH]] for step in range(steps)]
 
 
 def main(tools, seeds):

@@ -38,8 +38,9 @@ RING = "gpt2 r - 1 0 - f32"  # over four ranks: in the last of two rounds nobody
 LARGER = {CLASS: ("pipe = 2", "pipe = 4"), RING: ("context = 2", "context = 4")}
 RARE = {"channel": 0, "prologue": 1}  # kinds of which EACH finds fewer than AT_LEAST
 AHEAD = "quickstart d - 2 3+2 - f32"  # with guards and a ring
+TEXTS = {}
 # Two tables at both ends: stages add up two gradients of one size, and two scalars.
-TIED = """include "std.dsl"
+TEXTS["tied"] = """include "std.dsl"
 dim batch = 8, vocab = 16, embed = 8, layers = 4, hidden = 8
 model m(i32 tokens[batch]) -> [batch, vocab], f32[] {
   param wte[vocab, embed], wtf[vocab, embed] = normal(0.5)
@@ -58,6 +59,20 @@ train {
 cluster c { gpus = 4; gpu = "cpu" }
 parallel p on c { mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe (schedule = "1f1b"); micro batch = 2 }
 """
+# Ranks exchange the largest elements of gradients, and where they are.
+TEXTS["thin"] = """include "std.dsl"
+dim batch = 8, inputs = 6, hidden = 4
+model m(x[batch, inputs]) -> [batch, hidden] { return one:linear[inputs, hidden](x) }
+train {
+  x[batch, inputs] = synthetic(-1, 1)
+  y = m(x)
+  loss = mean[batch, hidden](y * y)
+  optimizer = sgd(lr = 0.1, momentum = 0.9)
+  steps = 3
+}
+cluster c { gpus = 4; gpu = "cpu" }
+parallel p on c { mesh data = 2, near = 2; shard batch on data, near; compress top_k on data (fraction = 0.3) }
+"""
 # Long loops: over positions, layers and micro-batches, whose iterations do the same again.
 EXAMPLES = {
     "mamba": ("examples/mamba.dsl", "batch=16 seq=9 vocab=16 layers=8 embed=8 cell=4",
@@ -69,7 +84,7 @@ EXAMPLES = {
     "library": ("examples/gpt2.dsl", "batch=8 seq=64 vocab=128 layers=2 embed=128 heads=2",
                 "cluster.nodes=1 cluster.gpus=2 parallel.mesh.data=2 parallel.micro.batch=2"),
 }
-LAYOUTS = list(EXAMPLES) + ["tied", "quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", AHEAD,
+LAYOUTS = list(EXAMPLES) + list(TEXTS) + ["quickstart d4 - 1 0 - f32", "gpt2 ut - 1 0 - f32", "quickstart d - 1 3 - f32", AHEAD,
            "quickstart d 1f1b 4 3+1 - f32", "moe none - 4 0 all f32",
            "quickstart dc dualpipe_v 2 2 keep master", "t5 d zb_v 2 1 all master", RING,
            CLASS]
@@ -87,10 +102,10 @@ EACH, AT_LEAST, RUNS, STEPS = 8, 8, 6, 3
 def compile_plan(dtc, folder, name, kernels):
     """Makes the plan; returns its path."""
     path, dims, settings = EXAMPLES.get(name, ("", "", ""))
-    row = None if name == "tied" or path else plan.parse(name)
+    row = None if name in TEXTS or path else plan.parse(name)
     source, out = (os.path.join(folder, name) for name in ("layout.dsl", "layout.plan"))
     with open(source, "w") as file:
-        text = plan.layout(row, ROOT) if row else open(os.path.join(ROOT, path)).read() if path else TIED
+        text = plan.layout(row, ROOT) if row else open(os.path.join(ROOT, path)).read() if path else TEXTS[name]
         if name in LARGER:
             text = text.replace(*LARGER[name]).replace("gpus = 2", "gpus = 4")
         file.write(text)

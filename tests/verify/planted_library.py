@@ -48,6 +48,12 @@ BUGS = [
      "n = max(floor(steps / 8) - 1, 0)", "n = floor(steps / 8)", "runtime_compress"),
     ("a sign stands for the largest", "lib/training.dsl", "scale = sum[all](abs(wanted)) / n",
      "scale = max[all](abs(wanted))", "runtime_compress"),
+    ("the largest elements are the most positive ones", "lib/training.dsl",
+     "largest[element, chosen](abs(wanted), few)", "largest[element, chosen](wanted, few)",
+     "runtime_compress_papers"),
+    ("every step sends the same random elements", "lib/training.dsl",
+     "largest[element, chosen](uniform[all](0, 1)", "largest[element, chosen](0 * uniform[all](0, 1)",
+     "runtime_compress_papers"),
     # ---- published models ----
     ("rotary points are neighbours", "lib/models/parts.dsl",
      "a, b = unstack[two](x[head -> (two, half)])", "a, b = unstack[two](x[head -> (half, two)])",

@@ -6,6 +6,7 @@
 #include "runtime/checkpoint.h"
 
 #include "base/hash.h"
+#include "base/jsonshape.h"
 #include "runtime/forms.h"
 
 #include <inttypes.h>
@@ -14,7 +15,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { FORMAT = 2, MAX_MANIFEST = 1 << 30, MAX_FILES = 1 << 20 };
+enum {
+    FORMAT = 2,
+    MAX_MANIFEST = 1 << 30,
+    MAX_FILES = 1 << 20,
+    MAX_VALUES = 8 * MAX_FILES, /* of JSON: a file has four */
+    MAX_DEPTH = 6               /* the extents of a tensor, in format 1 */
+};
 
 const char *const dt_manifest_files[DT_SAVED_FILES] = {"model.safetensors",
                                                        "optimizer.safetensors"};
@@ -557,6 +564,11 @@ DtStatus dt_manifest_read(DtArena *arena, const char *path, DtManifest *ret_mani
     DtStatus status = dt_file_read(arena, path, MAX_MANIFEST, &text, &len);
     if (!dt_status_ok(&status))
         return status;
+    /* its digest is that of its values, so that it is compared only after they are parsed */
+    const DtJsonShape shape = dt_jsonshape_count(text, len);
+    if (shape.values > MAX_VALUES || shape.depth > MAX_DEPTH)
+        return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: it has more values than a manifest",
+                              path);
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
     int64_t format = 0;
     if (!json_is_object(root) || !read_count(root, "format", &format) || format == 0)

@@ -3,6 +3,7 @@
 #include "runtime/safetensors.h"
 
 #include "base/hash.h"
+#include "base/jsonshape.h"
 #include "base/text.h"
 #include "base/tryread.h"
 
@@ -229,25 +230,11 @@ static DtStatus check_cover(const char *path, DtTensorFile *file, const uint8_t 
 }
 
 /* Whether the header could describe tensors, before a parser allocates for it: brackets are three
- * deep at most, and there are no more of them than in the shortest descriptions. */
+ * deep at most, and there are no more of them, and of values, than in the shortest descriptions. */
 static bool is_modest(const char *text, uint64_t len)
 {
-    uint64_t opened = 0, depth = 0, most = 0;
-    bool in_text = false;
-    for (uint64_t i = 0; i < len; i++) {
-        const char c = text[i];
-        if (in_text && c == '\\')
-            i++;
-        else if (c == '"')
-            in_text = !in_text;
-        else if (!in_text && (c == '{' || c == '[')) {
-            opened++;
-            depth++;
-            most = depth > most ? depth : most;
-        } else if (!in_text && (c == '}' || c == ']'))
-            depth -= depth > 0;
-    }
-    return most <= 3 && opened <= len / 16 + 8;
+    const DtJsonShape shape = dt_jsonshape_count(text, len);
+    return shape.depth <= 3 && shape.brackets <= len / 16 + 8 && shape.values <= len / 4 + 8;
 }
 
 static DtStatus read_header(DtArena *arena, const char *path, json_t *header, const uint8_t *data,

@@ -546,6 +546,25 @@ Test(checkpoint, a_manifest_that_is_gone_or_cannot_be_read_is_named)
     expect_refused(inside("step-00000002"), "there is no checkpoint in");
 }
 
+/* A parser would allocate 50 bytes and more for each of its values. */
+Test(checkpoint, a_manifest_of_too_many_values_is_not_parsed)
+{
+    enum { N = 9 << 20 };
+    static const struct {
+        const char *begin, *more, *end;
+    } cases[] = {{"{\"format\":2,\"x\":[0", ",0", "]}"}, {"{\"format\":2,\"x\":", "[", "0"}};
+    save(1);
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        FILE *file = fopen(inside("step-00000001/manifest.json"), "w");
+        fputs(cases[i].begin, file);
+        for (int k = 0; k < (i ? 7 : N); k++)
+            fputs(cases[i].more, file);
+        fputs(cases[i].end, file);
+        fclose(file);
+        expect_refused(f.folder, "has more values than a manifest");
+    }
+}
+
 /* If all checkpoints are damaged, the run fails; if there are none at all, it may be allowed to
  * begin without one. */
 Test(checkpoint, only_an_empty_folder_may_lack_a_checkpoint)

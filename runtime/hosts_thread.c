@@ -206,16 +206,6 @@ bool dt_hosts_thread_await(DtHostsThread *t, int64_t event)
     return good;
 }
 
-static DtSlot *new_slot(DtArena *memory)
-{
-    const uintptr_t line = _Alignof(DtSlot);
-    char *at = dt_arena_alloc(memory, sizeof(DtSlot) + line);
-    at += (line - (uintptr_t)at % line) % line;
-    DtSlot *slot = (DtSlot *)(void *)at;
-    atomic_store(&slot->waits_for, UINT32_MAX);
-    return slot;
-}
-
 DtStatus dt_hosts_thread_open(DtHosts *hosts, bool has_channels)
 {
     DtRank *rank = hosts->rank;
@@ -225,7 +215,7 @@ DtStatus dt_hosts_thread_open(DtHosts *hosts, bool has_channels)
     t->under = DT_NEW_ARRAY(rank->memory, uint64_t, rank->plan->meta->events + 1);
     t->ops = DT_NEW_ARRAY(rank->memory, Op, QUEUE);
     t->polls = DT_NEW_ARRAY(rank->memory, struct pollfd, hosts->wire->n_peers + 2);
-    t->says = new_slot(rank->memory);
+    t->says = dt_wire_slot(rank->memory);
     pthread_mutex_init(&t->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

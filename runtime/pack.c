@@ -3,6 +3,7 @@
  * plan/plan.h) and for others. Converts between the ranks' memory and logical tensors. */
 #include "runtime/device.h"
 #include "runtime/rank.h"
+#include "runtime/spread.h"
 
 #include "base/tryread.h"
 #include "plan/kinds.h"
@@ -327,35 +328,93 @@ static bool is_first(const DtPlan *plan, const DtPlanStore *store, const int64_t
     return true;
 }
 
-/* Numbers the ranks that hold the same part as the rank with these coordinates, and counts them.
- * False: that rank is of a stage that does not have the store. */
-static bool number_of(const DtPlan *plan, const DtPlanStore *store, const int64_t coord[16],
-                      int64_t *ret_number, int64_t *ret_n)
+/* The ranks that hold the same part of a store as a rank: those with equal coordinates on some mesh
+ * axes. */
+typedef struct Holders {
+    const DtPlan *plan;
+    const DtPlanStore *store;
+    uint32_t axes;     /* along which ranks hold different parts, as bits */
+    int64_t coord[16]; /* of the rank */
+} Holders;
+
+static bool is_stage_axis(const Holders *h, uint32_t m)
 {
-    const uint32_t bits = mesh_of(plan, store);
-    int64_t number = 0, n = 1;
-    for (uint32_t m = 0; m < plan->n_mesh; m++) {
-        if (plan->meta->pipeline == m + 1 && store->stage >= 0) {
-            if (!dt_plan_on_stage(store->stage, (uint32_t)coord[m]))
-                return false;
-        } else if (!(bits >> m & 1)) {
-            number = number * plan->mesh[m].size + coord[m];
-            n *= plan->mesh[m].size;
-        }
-    }
-    *ret_number = number;
-    *ret_n = n;
+    return h->plan->meta->pipeline == m + 1 && h->store->stage >= 0;
+}
+
+/* False: the rank is of a stage that does not have the store. */
+static bool find_holders(const DtPlan *plan, const DtPlanStore *store, uint32_t rank,
+                         Holders *ret_holders)
+{
+    *ret_holders = (Holders){.plan = plan, .store = store, .axes = mesh_of(plan, store)};
+    dt_rank_coordinates(plan, rank, ret_holders->coord);
+    return !plan->meta->pipeline ||
+           dt_plan_on_stage(store->stage, (uint32_t)ret_holders->coord[plan->meta->pipeline - 1]);
+}
+
+static bool is_holder(const Holders *h, uint32_t rank)
+{
+    int64_t coord[16];
+    dt_rank_coordinates(h->plan, rank, coord);
+    for (uint32_t m = 0; m < h->plan->n_mesh; m++)
+        if ((is_stage_axis(h, m) || (h->axes >> m & 1)) && coord[m] != h->coord[m])
+            return false;
     return true;
 }
 
-DtPiece dt_pack_supplied(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+/* The number of the rank among all holders. */
+static int64_t number_of(const Holders *h, int64_t *ret_n)
+{
+    int64_t number = 0;
+    *ret_n = 1;
+    for (uint32_t m = 0; m < h->plan->n_mesh; m++) {
+        if (is_stage_axis(h, m) || (h->axes >> m & 1))
+            continue;
+        number = number * h->plan->mesh[m].size + h->coord[m];
+        *ret_n *= h->plan->mesh[m].size;
+    }
+    return number;
+}
+
+/* Numbers the holders nearest to the writer. False: the rank is none of them. */
+static bool number_of_nearest(const Holders *h, const DtSupply *supply, int64_t *ret_number,
+                              int64_t *ret_n)
+{
+    const uint32_t ranks = h->plan->meta->n_ranks,
+                   host = dt_spread_node(ranks, supply->hosts, supply->writer),
+                   first = dt_spread_first(ranks, supply->hosts, host),
+                   end = dt_spread_first(ranks, supply->hosts, host + 1);
+    bool is_one = false;
+    *ret_number = 0;
+    *ret_n = 1;
+    if (is_holder(h, supply->writer))
+        return supply->rank == supply->writer;
+    *ret_n = 0;
+    for (uint32_t r = first; r < end; r++) {
+        if (!is_holder(h, r))
+            continue;
+        is_one = is_one || r == supply->rank;
+        *ret_number += r < supply->rank;
+        ++*ret_n;
+    }
+    if (*ret_n > 0)
+        return is_one;
+    const int64_t number = number_of(h, ret_n), one = supply->writer % *ret_n;
+    *ret_number = 0;
+    *ret_n = 1;
+    return number == one;
+}
+
+DtPiece dt_pack_supplied(const DtPlan *plan, const DtSupply *supply, const DtPlanStore *store,
                          DtPiece piece)
 {
+    Holders holders;
     int64_t number, n;
-    if (!number_of(plan, store, coord, &number, &n))
+    if (!find_holders(plan, store, supply->rank, &holders) ||
+        !number_of_nearest(&holders, supply, &number, &n))
         return (DtPiece){0, 0};
-    const DtStoreRange range = dt_pack_range(plan, coord, store);
-    const Part part = part_merged(plan, coord, store);
+    const DtStoreRange range = dt_pack_range(plan, holders.coord, store);
+    const Part part = part_merged(plan, holders.coord, store);
     const int64_t each = range.n / n, rest = range.n % n; /* the first `rest` ranks have one more */
     int64_t first = range.first + each * number + (number < rest ? number : rest),
             end = first + each + (number < rest ? 1 : 0);

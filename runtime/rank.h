@@ -78,11 +78,17 @@ void dt_pack_take_piece(const DtRank *rank, const DtPlanStore *store, int64_t it
 bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, DtPiece piece,
                     char *scratch, char *ret_elements);
 
-/* Of the elements of its part of a store that the rank with these coordinates supplies to a
- * checkpoint, those that may be in a piece of the logical tensor: n from the part's number `first`
- * on. Ranks that hold the same part share it out evenly; together they supply every element of the
- * tensor once, besides padding. */
-DtPiece dt_pack_supplied(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+/* A rank that supplies elements to a checkpoint, and the rank that writes them. hosts: over which
+ * ranks are spread (spread.h). */
+typedef struct DtSupply {
+    uint32_t rank, writer, hosts;
+} DtSupply;
+/* Of the elements of its part of a store that the rank supplies to the writer, those that may be in
+ * a piece of the logical tensor: n from the part's number `first` on. Of the ranks that hold the
+ * same part, the writer itself supplies it, if it is one of them; else those on its host do, which
+ * share it out evenly; else one rank does. So all ranks together supply every element of the tensor
+ * once, besides padding. */
+DtPiece dt_pack_supplied(const DtPlan *plan, const DtSupply *supply, const DtPlanStore *store,
                          DtPiece piece);
 /* The offset in the store's arena of an element of that rank's part. */
 int64_t dt_pack_offset(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,

@@ -10,7 +10,7 @@
  *
  * In the plain way, rank 0 writes, from its own stores and from what it asks other ranks for: those
  * of other stages of a pipeline, and the parts of tensors that ranks share. All ranks wait for it.
- * Runs over several nodes save in this way, and those with too little memory for a copy. */
+ * Runs with too little memory for a copy save in this way. */
 #include "runtime/save.h"
 
 #include "runtime/forms.h"
@@ -59,6 +59,7 @@ void dt_save_describe(const DtRank *rank, DtArena *memory, const char *folder, i
     *ret_save = (DtSave){
         .memory = memory,
         .folder = folder,
+        .shared = rank->shared,
         .is_best = rank->meta.keep_best && rank->best.any && rank->best.steps == steps};
     ret_save->manifest = (DtManifest){.steps = steps,
                                       .samples = dt_ramp_first(&rank->ramp, steps),
@@ -190,6 +191,15 @@ static DtStatus write_index(const DtSave *save, const DtShares *shares, DtSavedF
     return status;
 }
 
+/* Notes that the checkpoint is there, for attempts after this one. */
+static void note_saved(const DtSave *save)
+{
+    DtShared *shared = save->shared;
+    atomic_store(&shared->saved_step, save->manifest.steps);
+    atomic_store(&shared->saved_useful_ns, shared->saving_useful_ns);
+    atomic_store(&shared->has_saved, 1);
+}
+
 /* Writes the checkpoint's name into `latest`, and into `best` if its loss is the lowest. */
 static DtStatus write_latest(const DtSave *save)
 {
@@ -215,6 +225,8 @@ DtStatus dt_save_commit(DtSave *save, const DtShares *shares,
     }
     if (dt_status_ok(&status))
         status = dt_file_move_folder(save->temporary, save->path);
+    if (dt_status_ok(&status))
+        note_saved(save);
     /* Removes the temporary folder, whether the save succeeded or not. After a success it contains
      * an older checkpoint of the same step, which the rename exchanged with the new one; otherwise
      * an unfinished one. */

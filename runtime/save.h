@@ -14,6 +14,7 @@ typedef struct DtSave {
     char path[4096], temporary[4096];
     DtManifest manifest;
     bool is_best; /* its loss is the lowest */
+    DtShared *shared;
 } DtSave;
 
 /* Takes what the manifest needs from the rank, whose state may change afterwards. memory: for as

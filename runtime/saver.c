@@ -1,183 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A save in shares. The ranks of a machine share memory for a copy of everything that a checkpoint
- * holds, with each byte at its position among the checkpoint's files (shares.h):
+/* A save in shares. Each rank copies what it supplies to a checkpoint (shares.h), one element after
+ * the other, and goes on with training. Its thread then collects a share of the files and writes
+ * it:
  *
- *     rank    copies to it the elements that it supplies, and goes on with training
- *     thread  of each rank, once all ranks have copied: writes that rank's share, chunk by chunk,
- *             with a digest of each, and syncs its files
+ *     rank    copies what it supplies, ordered by the share to which it belongs
+ *     thread  of each rank, once all ranks of the host have copied: takes from their copies, and
+ *             from what other hosts send, one chunk of its share after the other, makes the digest,
+ *             writes it, and syncs the files (saver_write.c)
  *     thread  of rank 0, besides: makes the folder before; when all have synced, writes the
  *             manifest and renames the folder
  *
  * So training stops for as long as a copy takes. A copy is used again when the save before has
- * ended. */
-#include "runtime/saver.h"
+ * ended. The ranks of a host share the memory of their copies. What one host supplies to a share of
+ * another goes over a wire (saver_links.c). If hosts do not share the folder, ranks of the first
+ * host write everything. */
+#include "runtime/saver_internal.h"
 
 #include "runtime/cluster.h"
-#include "runtime/comm_sync.h"
 #include "runtime/device.h"
 #include "runtime/memory.h"
-#include "runtime/save.h"
+#include "runtime/outputs.h"
+#include "runtime/same_folder.h"
+#include "runtime/spread.h"
 
 #include "base/page.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What threads of all ranks share. Counts add up over all saves of a run. */
-typedef struct Common {
-    DtSyncWord prepared; /* saves for which rank 0 has made the folder, or could not */
-    DtSyncWord copied;   /* ranks that have copied */
-    DtSyncWord written;  /* ranks that have written their shares, or could not */
-    DtSyncWord ended;    /* saves */
-    _Atomic uint32_t chunks; /* chunks written */
-    _Atomic uint32_t failed; /* whether there is a failure; the thread that sets it writes it */
-    DtStatus failure;
-    DtStatus result; /* of the save that ended last */
-    char temporary[4096];
-} Common;
+/* ---- the copy ---- */
 
-struct DtSaver {
-    DtRank *rank;
-    DtArena *memory;
-    DtShares shares;
-    DtSharesRange share; /* this rank's */
-    uint32_t me, n;      /* its number among the writers */
-    Common *common;
-    uint8_t (*digests)[DT_DIGEST_BYTES]; /* of all chunks */
-    char *image;         /* the bytes of the checkpoint by position */
-    void *map;
-    size_t map_bytes;
-    uint32_t number;     /* saves that were begun */
-    int64_t steps;
-    bool runs;           /* there is a thread */
-    pthread_t thread;
-    atomic_bool cancelled;
-    DtArena *own;        /* of a save; on rank 0 */
-    DtSave save;
-};
+/* Elements on their way to the copy. */
+typedef struct Copy {
+    struct DtSaver *saver;
+    char *to;
+    const DtPlanStore *store; /* of the elements that are looked at */
+    bool sound;
+} Copy;
 
-/* ---- waiting in threads ---- */
-
-/* Waits until the count has reached a number. False: the run is to end. Only the main thread says
- * in the rank's slot what the rank waits for. */
-static bool wait_for(struct DtSaver *saver, DtSyncWord *word, uint32_t number)
+static void look_run(void *context, int64_t first, int64_t n, const char *at)
 {
-    uint32_t seen = 0;
-    for (;;) {
-        const uint32_t value = atomic_load_explicit(&word->value, memory_order_acquire);
-        if ((int32_t)(value - number) >= 0)
-            return true;
-        if (atomic_load(&saver->cancelled) || dt_rank_aborted(saver->rank))
+    Copy *copy = context;
+    (void)first;
+    copy->sound = copy->sound && dt_save_is_sound(copy->store, at, n);
+}
+
+/* Whether the elements may be saved. Those in padding, which may be anything, do not count. */
+static bool is_sound(Copy *copy, DtPiece held, const char *at, DtPiece piece)
+{
+    const DtRank *rank = copy->saver->rank;
+    copy->sound = true;
+    if (!dt_save_is_sound(copy->store, at, held.n))
+        dt_pack_runs(rank->plan, rank->coord, copy->store, held, at, piece, look_run, copy);
+    return copy->sound;
+}
+
+/* Copies elements in blocks that fit a cache of the processor, or a transfer from a device. */
+static bool copy_held(void *context, uint32_t i, DtPiece held, DtPiece piece)
+{
+    Copy *copy = context;
+    struct DtSaver *saver = copy->saver;
+    DtRank *rank = saver->rank;
+    const DtHome *home = &saver->shares.homes[i];
+    const DtPlanStore *store = copy->store = home->store;
+    const int64_t e = dt_kinds_size(store->dtype),
+                  most = (rank->device_ops->is_host ? 1 << 18 : 1 << 22) / e;
+    bool sound = true;
+    for (int64_t done = 0; done < held.n && sound; done += most) {
+        const DtPiece block = {held.first + done, held.n - done < most ? held.n - done : most};
+        const int64_t offset =
+            dt_pack_offset(rank->plan, rank->coord, store, home->iteration, block.first);
+        DtLent lent =
+            dt_device_lend(rank, dt_device_place(rank, store->arena, offset, block.n * e));
+        memcpy(copy->to, lent.at, (size_t)(block.n * e));
+        sound = is_sound(copy, block, lent.at, piece);
+        dt_device_back(rank, &lent, false);
+        copy->to += block.n * e;
+    }
+    atomic_fetch_add(&rank->slot->progress, 1);
+    if (sound)
+        return true;
+    DtStatus status = dt_save_unsound(store, saver->shares.tensors[i].name);
+    status = dt_save_failed(saver->steps, &status);
+    return dt_rank_fail_status(rank, &status);
+}
+
+static bool copy_all(struct DtSaver *saver)
+{
+    Copy copy = {.saver = saver, .to = saver->copies + saver->copy_at};
+    DtSupply supply = {.rank = saver->me, .hosts = saver->hosts};
+    for (; supply.writer < saver->n_writers; supply.writer++)
+        if (!dt_shares_supply(&saver->shares, &supply,
+                              dt_shares_of(&saver->shares, supply.writer, saver->n_writers),
+                              copy_held, &copy))
             return false;
-        const uint32_t chunks = atomic_load(&saver->common->chunks);
-        if (chunks != seen) /* rank 0 makes progress as long as any writer does */
-            atomic_fetch_add(&saver->rank->slot->progress, 1);
-        seen = chunks;
-        dt_sync_sleep(word, value);
-    }
-}
-
-/* ---- writing ---- */
-
-static void note_failure(struct DtSaver *saver, const DtStatus *status)
-{
-    if (atomic_exchange(&saver->common->failed, 1) == 0)
-        saver->common->failure = *status;
-}
-
-static DtStatus write_chunks(struct DtSaver *saver, uint32_t f, DtPiece bytes,
-                             DtSharedFile *part)
-{
-    const DtSharesFile *file = &saver->shares.files[f];
-    const int64_t first = dt_save_first_chunk(&saver->shares, f);
-    DtStatus status = DT_OK;
-    const int64_t end = bytes.first + bytes.n;
-    for (int64_t at = bytes.first, n; at < end && dt_status_ok(&status); at += n) {
-        const int64_t left = end - at;
-        const char *from = saver->image + file->at + at;
-        n = left < DT_CHUNK_BYTES ? left : DT_CHUNK_BYTES;
-        if (atomic_load(&saver->cancelled) || atomic_load(&saver->common->failed))
-            return dt_status_fail(DT_EXIT_IO, "the save was ended");
-        dt_digest_of(from, (size_t)n, saver->digests[first + at / DT_CHUNK_BYTES]);
-        status = dt_file_shared_write(part, at, from, (size_t)n);
-        atomic_fetch_add(&saver->common->chunks, 1);
-        atomic_fetch_add(&saver->rank->slot->progress, 1);
-    }
-    return status;
-}
-
-static DtStatus write_share(struct DtSaver *saver)
-{
-    DtStatus status = DT_OK;
-    char path[4096 + 64];
-    DtSharedFile part;
-    for (uint32_t f = 0; f < saver->shares.n_files && dt_status_ok(&status); f++) {
-        const DtPiece bytes = dt_shares_in_file(&saver->shares.files[f], saver->share);
-        if (bytes.n == 0)
-            continue;
-        snprintf(path, sizeof path, "%s/%s", saver->common->temporary,
-                 saver->shares.files[f].name);
-        status = dt_file_shared_open(&part, path);
-        if (dt_status_ok(&status))
-            status = write_chunks(saver, f, bytes, &part);
-        status = dt_file_shared_close(&part, status);
-    }
-    return status;
+    return true;
 }
 
 /* ---- the thread ---- */
-
-static void prepare(struct DtSaver *saver)
-{
-    Common *common = saver->common;
-    DtStatus status = dt_save_prepare(&saver->save, &saver->shares);
-    atomic_store(&common->failed, 0);
-    common->failure = DT_OK;
-    if (!dt_status_ok(&status))
-        note_failure(saver, &status);
-    strcpy(common->temporary, saver->save.temporary);
-    dt_sync_raise(&common->prepared);
-}
-
-static DtStatus given_up(void)
-{
-    return dt_status_fail(DT_EXIT_RETRY, "the run is being ended");
-}
-
-static void end(struct DtSaver *saver, bool is_written)
-{
-    Common *common = saver->common;
-    const DtStatus status = is_written ? common->failure : given_up();
-    common->result = dt_save_commit(&saver->save, &saver->shares,
-                                    (const uint8_t(*)[DT_DIGEST_BYTES])saver->digests, status);
-    dt_sync_raise(&common->ended);
-}
-
-static void *run(void *context)
-{
-    struct DtSaver *saver = context;
-    Common *common = saver->common;
-    const bool is_first = saver->me == 0;
-    const uint32_t all = saver->number * saver->n;
-    if (is_first)
-        prepare(saver);
-    DtStatus status = given_up();
-    if (wait_for(saver, &common->prepared, saver->number) && !atomic_load(&common->failed) &&
-        wait_for(saver, &common->copied, all))
-        status = write_share(saver);
-    if (!dt_status_ok(&status)) /* a share that nobody wrote is never part of a checkpoint */
-        note_failure(saver, &status);
-    dt_sync_raise(&common->written);
-    if (is_first)
-        end(saver, wait_for(saver, &common->written, all) && !atomic_load(&saver->cancelled) &&
-                       !dt_rank_aborted(saver->rank));
-    return NULL;
-}
 
 /* Starts the thread, which blocks signals, so that these reach the thread that runs the rank. */
 static void start(struct DtSaver *saver)
@@ -185,10 +108,10 @@ static void start(struct DtSaver *saver)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    saver->runs = pthread_create(&saver->thread, NULL, run, saver) == 0;
+    saver->runs = pthread_create(&saver->thread, NULL, dt_saverwrite_run, saver) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!saver->runs)
-        run(saver);
+        dt_saverwrite_run(saver);
 }
 
 static void join(struct DtSaver *saver)
@@ -201,71 +124,22 @@ static void join(struct DtSaver *saver)
     saver->own = NULL;
 }
 
-/* ---- the copy ---- */
-
-/* Elements of a tensor on their way to the copy. */
-typedef struct Copy {
-    struct DtSaver *saver;
-    const DtPlanStore *store;
-    char *to; /* the piece's first element */
-    int64_t size;
-    bool sound;
-} Copy;
-
-static void copy_run(void *context, int64_t first, int64_t n, const char *at)
-{
-    Copy *copy = context;
-    memcpy(copy->to + first * copy->size, at, (size_t)(n * copy->size));
-    copy->sound = copy->sound && dt_save_is_sound(copy->store, at, n);
-}
-
-/* Copies elements in blocks that fit a cache of the processor, or a transfer from a device. */
-static bool copy_held(void *context, uint32_t i, DtPiece held, DtPiece piece)
-{
-    struct DtSaver *saver = context;
-    DtRank *rank = saver->rank;
-    const DtHome *home = &saver->shares.homes[i];
-    const DtPlanStore *store = home->store;
-    const int64_t e = dt_kinds_size(store->dtype),
-                  most = (rank->device_ops->is_host ? 1 << 18 : 1 << 22) / e;
-    Copy copy = {.saver = saver,
-                 .store = store,
-                 .to = saver->image + saver->shares.at[i] + piece.first * e,
-                 .size = e,
-                 .sound = true};
-    for (int64_t done = 0; done < held.n && copy.sound; done += most) {
-        const DtPiece block = {held.first + done, held.n - done < most ? held.n - done : most};
-        const int64_t offset =
-            dt_pack_offset(rank->plan, rank->coord, store, home->iteration, block.first);
-        DtLent lent =
-            dt_device_lend(rank, dt_device_place(rank, store->arena, offset, block.n * e));
-        dt_pack_runs(rank->plan, rank->coord, store, block, lent.at, piece, copy_run, &copy);
-        dt_device_back(rank, &lent, false);
-    }
-    atomic_fetch_add(&rank->slot->progress, 1);
-    if (copy.sound)
-        return true;
-    DtStatus status = dt_save_unsound(store, saver->shares.tensors[i].name);
-    status = dt_save_failed(saver->steps, &status);
-    return dt_rank_fail_status(rank, &status);
-}
-
 bool dt_saver_begin(DtRank *rank, const char *folder, int64_t steps)
 {
     struct DtSaver *saver = rank->saver;
+    char path[4096];
     saver->number++;
     saver->steps = steps;
+    DtStatus status = dt_checkpointlist_paths(folder, steps, path, saver->temporary);
+    if (!dt_status_ok(&status))
+        return dt_rank_fail_status(rank, &status);
     if (saver->me == 0) {
         saver->own = dt_arena_new();
         dt_save_describe(rank, saver->own, folder, steps, &saver->save);
-        for (uint32_t f = 0; f < saver->shares.n_files; f++)
-            memcpy(saver->image + saver->shares.files[f].at, saver->shares.files[f].header,
-                   (size_t)saver->shares.files[f].header_bytes);
     }
     if (saver->number == 1)
         dt_file_be_late(rank->rank);
-    const DtSharesRange all = {0, saver->shares.end};
-    const bool good = dt_shares_supply(&saver->shares, rank->coord, all, copy_held, saver);
+    const bool good = copy_all(saver);
     if (good)
         dt_sync_raise(&saver->common->copied);
     start(saver);
@@ -310,16 +184,76 @@ bool dt_saver_finish(DtRank *rank, DtStatus *ret_status)
     return true;
 }
 
+/* ---- who supplies what ---- */
+
+static void add_source(struct DtSaver *saver, const DtSupply *supply, int64_t at)
+{
+    DtSaverSource *source = &saver->sources[saver->n_sources++];
+    *source = (DtSaverSource){.supply = *supply, .is_here = at >= 0, .at = at};
+    dt_rank_coordinates(saver->shares.plan, supply->rank, source->coord);
+}
+
+/* Notes what the ranks of this host supply, one copy after the other: to this rank's share, and
+ * what this rank supplies to other hosts. Each copy begins at a page. */
+static void list_here(struct DtSaver *saver)
+{
+    int64_t at = 0;
+    const uint32_t end = saver->first + saver->n_here;
+    DtSupply s = {.hosts = saver->hosts};
+    for (s.rank = saver->first; s.rank < end; s.rank++) {
+        const int64_t begin = at = (int64_t)dt_page_up((uint64_t)at);
+        for (s.writer = 0; s.writer < saver->n_writers; s.writer++) {
+            const DtSharesRange share =
+                dt_shares_of(&saver->shares, s.writer, saver->n_writers);
+            const int64_t bytes = dt_shares_supplied(&saver->shares, &s, share);
+            const bool is_there = s.writer < saver->first || s.writer >= end;
+            if (bytes > 0 && s.writer == saver->me)
+                add_source(saver, &s, at);
+            if (bytes > 0 && s.rank == saver->me && is_there)
+                saver->goals[saver->n_goals++] =
+                    (DtSaverGoal){.supply = s, .share = share, .at = at};
+            at += bytes;
+        }
+        if (s.rank == saver->me) {
+            saver->copy_at = begin;
+            saver->copy_bytes = at - begin;
+        }
+    }
+    saver->all_bytes = at;
+}
+
+/* Notes which ranks of other hosts supply something to this rank's share. */
+static void list_there(struct DtSaver *saver)
+{
+    DtSupply s = {.writer = saver->me, .hosts = saver->hosts};
+    for (; s.rank < saver->rank->n_ranks && saver->me < saver->n_writers; s.rank++)
+        if ((s.rank < saver->first || s.rank >= saver->first + saver->n_here) &&
+            dt_shares_supplied(&saver->shares, &s, saver->share) > 0)
+            add_source(saver, &s, -1);
+}
+
+static void list_all(struct DtSaver *saver)
+{
+    if (saver->me < saver->n_writers)
+        saver->share = dt_shares_of(&saver->shares, saver->me, saver->n_writers);
+    saver->sources = DT_NEW_ARRAY(saver->memory, DtSaverSource, saver->rank->n_ranks);
+    saver->goals = DT_NEW_ARRAY(saver->memory, DtSaverGoal, saver->rank->n_ranks);
+    list_here(saver);
+    list_there(saver);
+}
+
 /* ---- memory ---- */
 
 /* Whether the machine, or this container, has room for so many bytes besides the arenas of its
  * ranks. */
-static bool fits(const DtRank *rank, uint64_t bytes)
+static bool fits(const struct DtSaver *saver, uint64_t bytes)
 {
+    const DtRank *rank = saver->rank;
     bool contained;
     const uint64_t limit = dt_memory_limit("", &contained);
     uint64_t used = 0;
-    for (uint32_t r = 0; r < rank->n_ranks && !rank->device_ops->arena; r++)
+    for (uint32_t r = saver->first; r < saver->first + saver->n_here && !rank->device_ops->arena;
+         r++)
         for (uint32_t a = 0; a < rank->plan->n_arenas; a++)
             used += dt_rank_arena(rank->options, rank->plan, a, dt_rank_stage(rank->plan, r));
     return used < limit && bytes < (limit - used) / 16 * 15;
@@ -348,63 +282,97 @@ static bool map(struct DtSaver *saver, uint64_t first)
     return true;
 }
 
-static bool meet(DtRank *rank)
+/* Gives this rank's part of the copies its pages, so that no save waits for them. */
+static void touch(char *at, int64_t bytes)
 {
-    return rank->n_ranks == 1 || rank->comm_ops->barrier(rank->comm, &rank->world);
+#ifdef MADV_POPULATE_WRITE
+    if (bytes > 0 && madvise(at, (size_t)bytes, MADV_POPULATE_WRITE) == 0)
+        return;
+#endif
+    for (int64_t done = 0; done < bytes; done += (int64_t)dt_page_bytes())
+        ((volatile char *)at)[done] = 0;
 }
 
-/* Divides the mapping: what threads share, digests, the copy. Its pages are touched here once, so
- * that no save waits for them. */
+/* Divides the mapping: what threads share, digests, the copies. */
 static void divide(struct DtSaver *saver, uint64_t before)
 {
     saver->common = saver->map;
-    saver->digests = (void *)((char *)saver->map + dt_page_up(sizeof(Common)));
-    saver->image = (char *)saver->map + before;
-    const DtSharesRange share = saver->share;
-    for (int64_t at = share.from; at < share.to; at += (int64_t)dt_page_bytes())
-        ((volatile char *)saver->image)[at] = 0;
+    saver->digests = (void *)((char *)saver->map + dt_page_up(sizeof(DtSaverCommon)));
+    saver->copies = (char *)saver->map + before;
+    saver->chunk = dt_arena_alloc(saver->memory, DT_CHUNK_BYTES);
+    touch(saver->copies + saver->copy_at, saver->copy_bytes);
+}
+
+/* Whether all ranks could do a thing. False in *ret_all: some could not. False: after a failure. */
+static bool could_all(DtRank *rank, bool could, bool *ret_all)
+{
+    int64_t without = !could;
+    if (!dt_rank_add_up(rank, &without, 1))
+        return false;
+    *ret_all = without == 0;
+    return true;
+}
+
+/* ---- open and close ---- */
+
+/* Finds out whether all hosts share the folder, and who writes. */
+static bool choose_writers(struct DtSaver *saver)
+{
+    DtRank *rank = saver->rank;
+    bool is_shared = true;
+    if (saver->hosts > 1 &&
+        !dt_samefolder_look(rank, dt_outputs_folder(rank->options), &is_shared))
+        return false;
+    saver->n_writers =
+        is_shared ? rank->n_ranks : dt_spread_first(rank->n_ranks, saver->hosts, 1);
+    list_all(saver);
+    return true;
+}
+
+static bool make_memory(struct DtSaver *saver, bool *ret_good)
+{
+    DtRank *rank = saver->rank;
+    DtSharedLayout layout = {0};
+    if (rank->n_ranks > 1)
+        dt_shared_layout(rank->plan, &layout);
+    const int64_t chunks = dt_shares_chunk(&saver->shares, saver->shares.end);
+    const uint64_t before = dt_page_up(sizeof(DtSaverCommon)) +
+                            dt_page_up((uint64_t)chunks * DT_DIGEST_BYTES);
+    saver->map_bytes = dt_page_up(before + (uint64_t)saver->all_bytes + 1);
+    const bool makes = saver->me == saver->first;
+    if (!could_all(rank, !makes || (fits(saver, saver->map_bytes) &&
+                                    make(rank, layout.total, saver->map_bytes)),
+                   ret_good))
+        return false;
+    if (*ret_good && !could_all(rank, map(saver, layout.total), ret_good))
+        return false;
+    if (*ret_good)
+        divide(saver, before);
+    return true;
 }
 
 bool dt_saver_open(DtRank *rank)
 {
     DtArena *memory = dt_arena_new();
     struct DtSaver *saver = DT_NEW(memory, struct DtSaver);
-    DtSharedLayout layout = {0};
-    if (rank->options && dt_cluster_several(rank->options)) {
-        dt_arena_free(memory);
-        return true;
-    }
-    *saver = (struct DtSaver){.rank = rank, .memory = memory, .me = rank->rank, .n = rank->n_ranks};
+    bool has_room = false;
+    const bool is_alone = !rank->options || !dt_cluster_several(rank->options);
+    *saver = (struct DtSaver){.rank = rank,
+                              .memory = memory,
+                              .me = rank->rank,
+                              .hosts = is_alone ? 1 : (uint32_t)rank->options->nodes,
+                              .first = rank->local.size ? rank->local.ranks[0] : 0,
+                              .n_here = rank->local.size ? rank->local.size : rank->n_ranks};
     DtStatus status = dt_shares_list(
         rank->plan, memory, rank->save_file ? rank->save_file : DT_SHARES_FILE_BYTES,
         &saver->shares);
-    if (!dt_status_ok(&status)) {
-        dt_arena_free(memory);
-        return dt_rank_fail_status(rank, &status);
-    }
-    saver->share = dt_shares_of(&saver->shares, saver->me, saver->n);
-    if (rank->n_ranks > 1)
-        dt_shared_layout(rank->plan, &layout);
-    const uint64_t before = dt_page_up(sizeof(Common)) +
-                            dt_page_up((uint64_t)dt_save_first_chunk(&saver->shares,
-                                                                     saver->shares.n_files) *
-                                       DT_DIGEST_BYTES);
-    saver->map_bytes = dt_page_up(before + (uint64_t)saver->shares.end);
-    if (rank->rank == 0 && (!fits(rank, saver->map_bytes) ||
-                            !make(rank, layout.total, saver->map_bytes)))
-        atomic_store(&rank->shared->no_copy, 1);
-    bool good = meet(rank);
-    if (good && !atomic_load(&rank->shared->no_copy) && !map(saver, layout.total))
-        atomic_store(&rank->shared->no_copy, 1);
-    good = good && meet(rank);
-    if (good && !atomic_load(&rank->shared->no_copy)) {
-        divide(saver, before);
-        rank->saver = saver;
-        return true;
-    }
-    if (saver->map)
-        munmap(saver->map, saver->map_bytes);
-    dt_arena_free(memory);
+    rank->saver = saver;
+    bool good = dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
+    good = good && choose_writers(saver) && make_memory(saver, &has_room);
+    if (good && has_room && saver->hosts > 1)
+        good = dt_saverlinks_open(saver);
+    if (!good || !has_room)
+        dt_saver_close(rank);
     return good;
 }
 
@@ -415,7 +383,10 @@ void dt_saver_close(DtRank *rank)
         return;
     atomic_store(&saver->cancelled, true);
     join(saver);
-    munmap(saver->map, saver->map_bytes);
+    if (saver->links)
+        dt_saverlinks_close(saver->links);
+    if (saver->map)
+        munmap(saver->map, saver->map_bytes);
     DtArena *memory = saver->memory;
     dt_arena_free(memory);
     rank->saver = NULL;

@@ -95,8 +95,13 @@ typedef struct DtShared {
     /* goodput: dt_now_ns() when the first attempt began; time of steps before the checkpoint with
      * which this attempt begins, taken in earlier attempts; the same for the newest checkpoint */
     uint64_t first_ns, useful_ns;
-    _Atomic uint64_t saved_useful_ns; /* written by rank 0 */
-    _Atomic uint32_t no_copy; /* 1: saves are in the plain way (saver.c) */
+    _Atomic uint64_t saved_useful_ns;
+    uint64_t saving_useful_ns; /* the same for the checkpoint that is being saved */
+    /* Rank 0 sets these and saved_useful_ns as soon as a checkpoint is in its place, in the middle
+     * of a step. Supervisors read them and, when an attempt begins, all ranks. */
+    _Atomic int64_t saved_step; /* steps done in the last complete checkpoint; -1: none */
+    _Atomic uint32_t has_saved; /* whether this run has saved a checkpoint, in this attempt or an
+                                 * earlier one */
     /* number of steps for which ranks of this node know whether they are the last */
     DtSyncWord decided;
     /* Not 0: all ranks stop; every wait checks it. 1: set by the supervisor, else 2 + the rank
@@ -106,9 +111,6 @@ typedef struct DtShared {
     _Alignas(64) _Atomic uint32_t stop;
     /* All following members are equal on all nodes after every meeting of all ranks (cluster.c). */
     _Atomic int64_t last_step;  /* set by rank 0 before it begins that step; INT64_MAX: none */
-    _Atomic int64_t saved_step; /* steps done in the last complete checkpoint; -1: none */
-    _Atomic uint32_t has_saved; /* whether this run has saved a checkpoint, in this attempt or an
-                                 * earlier one */
     _Atomic int32_t save_code;  /* status of the last save, for the other ranks */
     /* The checkpoint that all ranks load (resume.c); -1: none. */
     _Atomic int64_t chosen_serial;

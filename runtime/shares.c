@@ -162,15 +162,9 @@ DtSharesRange dt_shares_window(DtSharesRange share, int64_t round, int64_t most)
     return (DtSharesRange){share.from + first, share.from + first + n};
 }
 
-int64_t dt_shares_rounds(const DtShares *shares, uint32_t n_writers, int64_t most)
+int64_t dt_shares_rounds(DtSharesRange share, int64_t most)
 {
-    int64_t rounds = 0;
-    for (uint32_t w = 0; w < n_writers; w++) {
-        const DtSharesRange share = dt_shares_of(shares, w, n_writers);
-        const int64_t n = (share.to - share.from + most - 1) / most;
-        rounds = n > rounds ? n : rounds;
-    }
-    return rounds;
+    return (share.to - share.from + most - 1) / most;
 }
 
 DtPiece dt_shares_in_file(const DtSharesFile *file, DtSharesRange range)
@@ -204,7 +198,7 @@ static uint32_t first_at(const DtShares *s, int64_t position)
     return lo;
 }
 
-bool dt_shares_supply(const DtShares *shares, const int64_t coord[16], DtSharesRange range,
+bool dt_shares_supply(const DtShares *shares, const DtSupply *supply, DtSharesRange range,
                       DtSharesGive give, void *context)
 {
     const uint32_t first_tensor = first_at(shares, range.from);
@@ -217,9 +211,39 @@ bool dt_shares_supply(const DtShares *shares, const int64_t coord[16], DtSharesR
         first = first > 0 ? first / e : 0;
         end = end < bytes ? end / e : bytes / e;
         const DtPiece piece = {first, end - first};
-        const DtPiece held = dt_pack_supplied(shares->plan, coord, store, piece);
+        const DtPiece held = dt_pack_supplied(shares->plan, supply, store, piece);
         if (held.n > 0 && !give(context, i, held, piece))
             return false;
     }
     return true;
+}
+
+typedef struct Sum {
+    const DtShares *shares;
+    int64_t bytes;
+} Sum;
+
+static bool add_held(void *context, uint32_t i, DtPiece held, DtPiece piece)
+{
+    Sum *sum = context;
+    (void)piece;
+    sum->bytes += held.n * dt_kinds_size(sum->shares->homes[i].store->dtype);
+    return true;
+}
+
+int64_t dt_shares_supplied(const DtShares *shares, const DtSupply *supply, DtSharesRange range)
+{
+    Sum sum = {.shares = shares};
+    dt_shares_supply(shares, supply, range, add_held, &sum);
+    return sum.bytes;
+}
+
+int64_t dt_shares_chunk(const DtShares *shares, int64_t position)
+{
+    int64_t chunk = 0;
+    for (uint32_t f = 0; f < shares->n_files && shares->files[f].at < position; f++) {
+        const DtPiece before = dt_shares_in_file(&shares->files[f], (DtSharesRange){0, position});
+        chunk += dt_manifest_chunks(before.n);
+    }
+    return chunk;
 }

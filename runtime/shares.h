@@ -7,8 +7,8 @@
  * file has between two multiples; digests are of chunks. A *share* is a contiguous range of
  * positions that one rank writes. Shares begin at chunks and are as equal as these allow.
  *
- * An element of a tensor that several ranks hold is supplied by one of them, so that ranks supply
- * about equal numbers of bytes. */
+ * An element of a tensor that several ranks hold is supplied by one of them, the one nearest to
+ * the writer (dt_pack_supplied). */
 #ifndef DT_RUNTIME_SHARES_H
 #define DT_RUNTIME_SHARES_H
 
@@ -51,22 +51,27 @@ typedef struct DtSharesRange {
 
 /* The share of one of n writers. */
 DtSharesRange dt_shares_of(const DtShares *shares, uint32_t writer, uint32_t n_writers);
-/* The part of a share that is written in a round, if no more than `most` positions, a multiple of
- * DT_CHUNK_BYTES, are exchanged at a time; empty after the last round. */
+/* The part of a share that is written in a round, if its writer collects no more than `most`
+ * positions, a multiple of DT_CHUNK_BYTES, at a time; empty after the last round. */
 DtSharesRange dt_shares_window(DtSharesRange share, int64_t round, int64_t most);
-/* The number of rounds in which all of n writers have written their shares. */
-int64_t dt_shares_rounds(const DtShares *shares, uint32_t n_writers, int64_t most);
+/* The number of rounds of a share. */
+int64_t dt_shares_rounds(DtSharesRange share, int64_t most);
 /* Bytes of files in the range. */
 int64_t dt_shares_bytes(const DtShares *shares, DtSharesRange range);
 
 /* The part of a file in the range: bytes first .. first + n - 1 of the file. n 0: nothing. */
 DtPiece dt_shares_in_file(const DtSharesFile *file, DtSharesRange range);
 
-/* Calls give for everything in the range that the rank with these coordinates supplies: n elements
- * of its part of a store, from the part's number `held.first` on, of which those in `piece` of
- * tensor number i are wanted. False: give returned false. */
+/* Calls give for everything in the range, a part of the writer's share, that the rank supplies: n
+ * elements of its part of a store, from the part's number `held.first` on, of which those in
+ * `piece` of tensor number i are wanted. What it supplies to a share is the same whether the share
+ * is one range or several, one after the other. False: give returned false. */
 typedef bool (*DtSharesGive)(void *context, uint32_t i, DtPiece held, DtPiece piece);
-bool dt_shares_supply(const DtShares *shares, const int64_t coord[16], DtSharesRange range,
+bool dt_shares_supply(const DtShares *shares, const DtSupply *supply, DtSharesRange range,
                       DtSharesGive give, void *context);
+/* The number of these bytes, padding included. */
+int64_t dt_shares_supplied(const DtShares *shares, const DtSupply *supply, DtSharesRange range);
+/* The number of the chunk that begins at the position, among those of all files. */
+int64_t dt_shares_chunk(const DtShares *shares, int64_t position);
 
 #endif

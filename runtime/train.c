@@ -141,9 +141,6 @@ static void note_save(DtRun *run, const DtStatus *status)
     if (run->log)
         dt_log_event(run->log, "written", steps, text);
     run->unproven = true;
-    atomic_store(&rank->shared->saved_step, steps);
-    atomic_store(&rank->shared->saved_useful_ns, run->saving_useful_ns);
-    atomic_store(&rank->shared->has_saved, 1);
     dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps, folder);
     if (run->log)
         dt_log_event(run->log, "save", steps, folder);
@@ -184,12 +181,13 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
     const uint64_t began = dt_now_ns();
     char text[60];
     atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
+    if (rank->rank == 0)
+        rank->shared->saving_useful_ns = run->useful_ns;
     if (!dt_checkpoint_begin(rank, dt_outputs_folder(rank->options), steps))
         return false;
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
     run->saving = steps;
     run->saving_ns = dt_now_ns();
-    run->saving_useful_ns = run->useful_ns;
     run->if_not = if_not;
     snprintf(text, sizeof text, "%.6f s", (double)(run->saving_ns - began) * 1e-9);
     if (run->log)

@@ -20,7 +20,6 @@ typedef struct DtRun {
     int64_t saved;      /* number of steps in the last checkpoint of this run, or -1 */
     int64_t saving;     /* number of steps in the checkpoint that is being written, or -1 */
     uint64_t saving_ns; /* when it began to be written */
-    uint64_t saving_useful_ns; /* useful_ns when it began */
     const char *if_not; /* what becomes of the run if it is not saved */
     int64_t not_saved;  /* number of saves that failed */
     bool unproven;      /* on rank 0: no step has begun yet with the last checkpoint's values, so

@@ -98,6 +98,16 @@ void dt_wire_close(DtWire *wire)
 
 /* ---- messages ---- */
 
+DtSlot *dt_wire_slot(DtArena *memory)
+{
+    const uintptr_t line = _Alignof(DtSlot);
+    char *at = dt_arena_alloc(memory, sizeof(DtSlot) + line);
+    at += (line - (uintptr_t)at % line) % line;
+    DtSlot *slot = (DtSlot *)(void *)at;
+    atomic_store(&slot->waits_for, UINT32_MAX);
+    return slot;
+}
+
 static DtWirePeer *peer_of(DtWire *wire, uint32_t rank) { return &wire->peers[wire->number[rank]]; }
 
 static void begin(DtWire *wire, DtWirePeer *peer, DtWirePost *post)

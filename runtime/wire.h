@@ -110,6 +110,9 @@ bool dt_wire_open(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_
  * than --timeout allows: the rank fails. */
 void dt_wire_close(DtWire *wire);
 
+/* A slot in which a thread says what it waits for, besides that of its rank (DtWire.says). */
+DtSlot *dt_wire_slot(DtArena *memory);
+
 /* Sends post->at to a rank; receives from it. Of the head, the caller sets mark, stream, kind, part
  * and bytes. */
 void dt_wire_send(DtWire *wire, uint32_t to, DtWirePost *post);

@@ -8,6 +8,7 @@ steps after its checkpoint, which flaky.c's fault forces; they are not counted."
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,37 @@ def test_restart(tools):
     check(steps[49]["goodput"] < steps[39]["goodput"] and first < wall and between < wall, "a restart lowers the goodput")
 
 
+def wait_until(holds, seconds=60):
+    """Whether it holds in time."""
+    for _ in range(seconds * 50):
+        if holds():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def text_of(path):
+    with open(path) as file:
+        return file.read()
+
+
+def test_middle_of_a_step(tools):
+    """A rank is killed in the step in which a checkpoint came to its place: the run goes on from that one."""
+    with open("said", "w") as said:
+        run_of = subprocess.Popen([tools[1], "pair.plan", "--quiet", "--save", "middle", "--restarts", "1"], stderr=said,
+                                  env=dict(os.environ, FLAKY_SLOW="1 0.000002 21"))
+    try:
+        check(wait_until(lambda: os.path.exists("middle/latest")), "a checkpoint in the middle of a step")
+        time.sleep(0.2)
+        ranks = subprocess.run(["pgrep", "-P", str(run_of.pid)], capture_output=True, text=True).stdout.split()
+        os.kill(int(ranks[1]), signal.SIGKILL)
+        check(wait_until(lambda: "starting again" in text_of("said")), "it does not start again")
+    finally:
+        run_of.kill()
+        run_of.wait()
+    check("from the checkpoint after 20 steps" in text_of("said"), text_of("said"))
+
+
 def test_profile(tools):
     done = subprocess.run([tools[2], "pair.plan", "--quiet", "--profile", "--json"], stdout=subprocess.PIPE, text=True, timeout=100)
     found = json.loads(done.stdout)
@@ -78,6 +110,7 @@ def main(tools):
         run([tools[0], "p.dsl", "--parallel", "pair", "-o", "pair.plan"])
         test_log(tools)
         test_restart(tools)
+        test_middle_of_a_step(tools)
         test_profile(tools)
     print("goodput: %d failed" % len(failures))
     return 1 if failures else 0

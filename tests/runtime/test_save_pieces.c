@@ -27,7 +27,7 @@ static struct {
     DtPlanPack packs[4];
     DtPlan plan;
     DtSlot slot;
-    DtShared shared;
+    DtShared *shared; /* and a slot for each rank */
     DtDeviceAt at;
     DtRank rank;
     char *memory[RANKS], *logical[STORES]; /* logical: the store's tensor with all iterations */
@@ -144,6 +144,9 @@ static void setup(void)
                       .strings = s.text};
     for (int r = 0; r < RANKS; r++)
         s.memory[r] = calloc(ARENA, 1);
+    const size_t mapping = dt_shared_slots() + RANKS * sizeof(DtSlot);
+    s.shared = aligned_alloc(_Alignof(DtSlot), mapping);
+    memset(s.shared, 0, mapping);
     s.rank = (DtRank){.plan = &s.plan,
                       .meta = s.meta,
                       .n_ranks = RANKS,
@@ -151,7 +154,7 @@ static void setup(void)
                       .device_ops = &dt_device_cpu,
                       .comm_ops = &comm_ops,
                       .slot = &s.slot,
-                      .shared = &s.shared,
+                      .shared = s.shared,
                       .memory = dt_arena_new()};
 }
 
@@ -197,6 +200,7 @@ static void teardown(void)
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", s.folder);
     cr_assert_eq(system(command), 0);
+    free(s.shared);
     for (int r = 0; r < RANKS; r++)
         free(s.memory[r]);
     for (int n = 0; n < STORES; n++)

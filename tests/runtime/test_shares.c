@@ -4,6 +4,7 @@
  * reference is the file that one rank writes which has all tensors. Then a layout of 10^12
  * parameters on 3,072 ranks, of which no byte exists. */
 #include "runtime/shares.h"
+#include "runtime/spread.h"
 
 #include "base/philox.h"
 
@@ -98,10 +99,9 @@ static void pack(DtPlanStore *of, uint32_t m, int64_t before, int64_t after)
 /* The bytes that ranks have supplied, and how often each. */
 typedef struct Image {
     const DtShares *shares;
-    const int64_t *coord;
+    int64_t coord[16];
     char *bytes;
     uint8_t *times;
-    int64_t supplied; /* by the present rank */
 } Image;
 
 /* A byte of an element of a tensor: it tells both. */
@@ -128,7 +128,6 @@ static void note_run(void *context, int64_t first, int64_t n, const char *at)
     memcpy(run->image->bytes + to, at, (size_t)(n * e));
     for (int64_t k = 0; k < n * e; k++)
         run->image->times[to + k]++;
-    run->image->supplied += n * e;
 }
 
 /* Makes the rank's part of the tensor by walking over each of its elements. */
@@ -191,37 +190,46 @@ static void expect_reference(const Image *image, int64_t from, int64_t to)
     }
 }
 
-/* Lets all ranks supply the range, and compares with the reference. Returns the most that one rank
- * has supplied. */
-static int64_t expect_range(const DtShares *shares, int64_t from, int64_t to)
+/* Lets all ranks supply all shares of n writers, each in windows of so many bytes, over so
+ * many hosts; and compares with the reference. What a rank supplies to a share must be the same
+ * in windows. */
+static void expect_supplied(const DtShares *shares, uint32_t n, uint32_t hosts, int64_t most)
 {
-    int64_t coord[16], most = 0;
-    Image image = {shares, coord, calloc((size_t)shares->end, 1), calloc((size_t)shares->end, 1),
-                   0};
-    for (uint32_t r = 0; r < s.meta.n_ranks; r++) {
-        dt_rank_coordinates(&s.plan, r, coord);
-        image.supplied = 0;
-        cr_assert(dt_shares_supply(shares, coord, (DtSharesRange){from, to}, note_held, &image));
-        most = image.supplied > most ? image.supplied : most;
+    Image image = {.shares = shares, .bytes = calloc((size_t)shares->end, 1),
+                   .times = calloc((size_t)shares->end, 1)};
+    DtSupply supply = {.hosts = hosts};
+    for (supply.rank = 0; supply.rank < s.meta.n_ranks; supply.rank++) {
+        dt_rank_coordinates(&s.plan, supply.rank, image.coord);
+        for (supply.writer = 0; supply.writer < n; supply.writer++) {
+            const DtSharesRange share = {shares->end * supply.writer / n / 8 * 8,
+                                         supply.writer + 1 == n
+                                             ? shares->end
+                                             : shares->end * (supply.writer + 1) / n / 8 * 8};
+            int64_t bytes = 0;
+            for (int64_t round = 0; round < dt_shares_rounds(share, most); round++) {
+                const DtSharesRange window = dt_shares_window(share, round, most);
+                cr_assert(dt_shares_supply(shares, &supply, window, note_held, &image));
+                bytes += dt_shares_supplied(shares, &supply, window);
+            }
+            cr_assert_eq(bytes, dt_shares_supplied(shares, &supply, share));
+        }
     }
-    expect_reference(&image, from, to);
+    expect_reference(&image, 0, shares->end);
     free(image.bytes);
     free(image.times);
-    return most;
 }
 
-static void expect_whole(int64_t file_bytes)
+static void expect_whole(int64_t file_bytes, uint32_t hosts)
 {
+    const uint32_t ranks = s.meta.n_ranks;
     DtArena *memory = dt_arena_new();
     DtShares shares;
     DtStatus status = dt_shares_list(&s.plan, memory, file_bytes, &shares);
     cr_assert(dt_status_ok(&status), "%s", status.message);
-    expect_range(&shares, 0, shares.end);
-    /* as if it were exchanged in three windows */
-    const int64_t a = shares.end / 3 / 8 * 8, b = shares.end / 2 / 8 * 8;
-    expect_range(&shares, 0, a);
-    expect_range(&shares, a, b);
-    expect_range(&shares, b, shares.end);
+    expect_supplied(&shares, ranks, hosts, shares.end);
+    expect_supplied(&shares, ranks, hosts, 64);
+    /* the first host writes */
+    expect_supplied(&shares, dt_spread_first(ranks, hosts, 1), hosts, 1 << 10);
     for (uint32_t f = 0; f < shares.n_files; f++) {
         const DtSharesFile *file = &shares.files[f];
         cr_assert(file->bytes <= file_bytes || file->n <= 1);
@@ -260,9 +268,11 @@ Test(shares, by_hand)
     first = s.n_axes;
     axis(9, 9, 0, 0);
     store(tied, DT_PLAN_PARAM, DT_PLAN_F32, 0, first, 1);
-    expect_whole(DT_SHARES_FILE_BYTES);
-    expect_whole(600);
-    expect_whole(1);
+    for (uint32_t hosts = 1; hosts <= s.meta.n_ranks; hosts++) {
+        expect_whole(DT_SHARES_FILE_BYTES, hosts);
+        expect_whole(600, hosts);
+        expect_whole(1, hosts);
+    }
 }
 
 static uint64_t below(uint64_t n)
@@ -312,14 +322,15 @@ static void random_store(uint32_t number)
 
 Test(shares, by_chance)
 {
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < 250; round++) {
         const uint32_t n_mesh = 1 + (uint32_t)below(3);
         begin(n_mesh, 1 + (uint32_t)below(4), 1 + (uint32_t)below(3), 1 + (uint32_t)below(3),
               (uint32_t)below(n_mesh + 1));
         const uint32_t n = 1 + (uint32_t)below(6);
         for (uint32_t k = 0; k < n; k++)
             random_store(k);
-        expect_whole(below(2) ? DT_SHARES_FILE_BYTES : (int64_t)(200 + below(2000)));
+        expect_whole(below(2) ? DT_SHARES_FILE_BYTES : (int64_t)(200 + below(2000)),
+                     1 + (uint32_t)below(s.meta.n_ranks));
     }
 }
 
@@ -367,7 +378,8 @@ Test(shares, are_equal)
 
 /* ---- 10^12 parameters ---- */
 
-enum { TENSOR = 8, STAGES = 64, DATA = 6, LAYERS = 128, WIDTH = 25600, WINDOW = 64 << 20 };
+enum { TENSOR = 8, STAGES = 64, DATA = 6, LAYERS = 128, WIDTH = 25600,
+       HOSTS = 384 };
 
 /* A matrix of each of a stage's two layers, in four stores: bf16 with a master copy and moments in
  * buckets that the ranks of axis `data` share. */
@@ -391,12 +403,34 @@ static void matrix(const char *name, uint32_t stage, int64_t rows, int64_t colum
     }
 }
 
-/* Everything that is saved is f32. */
-static bool add_held(void *context, uint32_t i, DtPiece held, DtPiece piece)
+/* Ranks supply every byte of the share once, besides headers, and each writer is connected with few
+ * of them. A message is what one rank supplies to one chunk of another: a chunk holds it. */
+static void expect_few_suppliers(const DtShares *shares, uint32_t writer)
 {
-    (void)i, (void)piece;
-    *(int64_t *)context += held.n * (int64_t)sizeof(float);
-    return true;
+    const uint32_t ranks = s.meta.n_ranks;
+    const DtSharesRange share = dt_shares_of(shares, writer, ranks);
+    DtSupply supply = {.writer = writer, .hosts = HOSTS};
+    int64_t sum = 0;
+    uint32_t n = 0;
+    for (supply.rank = 0; supply.rank < ranks; supply.rank++) {
+        const int64_t bytes = dt_shares_supplied(shares, &supply, share);
+        sum += bytes;
+        n += bytes > 0;
+        for (int64_t round = 0; bytes > 0 && writer % 610 == 0 &&
+                                round < dt_shares_rounds(share, DT_CHUNK_BYTES);
+             round++)
+            cr_assert_leq(dt_shares_supplied(shares, &supply,
+                                             dt_shares_window(share, round, DT_CHUNK_BYTES)),
+                          DT_CHUNK_BYTES);
+    }
+    for (uint32_t f = 0; f < shares->n_files; f++) {
+        const DtSharesRange header = {shares->files[f].at,
+                                      shares->files[f].at + shares->files[f].header_bytes};
+        if (header.from >= share.from && header.from < share.to)
+            sum += header.to - header.from;
+    }
+    cr_assert_eq(sum, dt_shares_bytes(shares, share));
+    cr_assert_leq(n, 4 * DATA * TENSOR);
 }
 
 Test(shares, of_ten_to_the_twelfth_parameters)
@@ -415,40 +449,22 @@ Test(shares, of_ten_to_the_twelfth_parameters)
     cr_assert_gt(shares.bytes, 12 * (int64_t)1000000000000, "12 bytes for each parameter");
     expect_equal(&shares, s.meta.n_ranks);
 
-    /* every byte is supplied once, by ranks that supply equal numbers */
-    int64_t coord[16], sum = 0, least = INT64_MAX, most = 0, headers = 0;
-    for (uint32_t r = 0; r < s.meta.n_ranks; r++) {
-        int64_t mine = 0;
-        dt_rank_coordinates(&s.plan, r, coord);
-        dt_shares_supply(&shares, coord, (DtSharesRange){0, shares.end}, add_held, &mine);
-        sum += mine;
-        least = mine < least ? mine : least;
-        most = mine > most ? mine : most;
-    }
+    int64_t headers = 0;
     for (uint32_t f = 0; f < shares.n_files; f++) {
         headers += shares.files[f].header_bytes;
         cr_assert(shares.files[f].bytes <= DT_SHARES_FILE_BYTES || shares.files[f].n == 1);
     }
-    cr_assert_eq(sum + headers, shares.bytes);
-    cr_assert_leq((double)most, 1.1 * (double)least);
-
-    /* a message is what one rank supplies to one window: a window holds it */
-    const int64_t rounds = dt_shares_rounds(&shares, s.meta.n_ranks, WINDOW);
-    for (uint32_t w = 0; w < s.meta.n_ranks; w += 511) {
-        const DtSharesRange share = dt_shares_of(&shares, w, s.meta.n_ranks);
-        int64_t written = 0;
-        for (int64_t round = 0; round < rounds; round++) {
-            const DtSharesRange window = dt_shares_window(share, round, WINDOW);
-            cr_assert_leq(window.to - window.from, WINDOW);
-            written += window.to - window.from;
-            for (uint32_t r = 0; round % 16 == 0 && r < s.meta.n_ranks; r++) {
-                int64_t message = 0;
-                dt_rank_coordinates(&s.plan, r, coord);
-                dt_shares_supply(&shares, coord, window, add_held, &message);
-                cr_assert_leq(message, WINDOW);
-            }
-        }
-        cr_assert_eq(written, share.to - share.from);
+    for (uint32_t w = 0; w < s.meta.n_ranks; w += 61)
+        expect_few_suppliers(&shares, w);
+    /* ranks supply equal numbers of bytes */
+    DtSupply supply = {.hosts = HOSTS};
+    for (supply.rank = 0; supply.rank < s.meta.n_ranks; supply.rank += 211) {
+        int64_t bytes = 0;
+        for (supply.writer = 0; supply.writer < s.meta.n_ranks; supply.writer++)
+            bytes += dt_shares_supplied(&shares, &supply,
+                                        dt_shares_of(&shares, supply.writer, s.meta.n_ranks));
+        const int64_t each = (shares.bytes - headers) / s.meta.n_ranks;
+        cr_assert(bytes > each - each / 20 && bytes < each + each / 20);
     }
     dt_arena_free(memory);
 }

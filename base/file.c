@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,32 +16,34 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-typedef struct Fault {
-    bool read;
+static struct {
     char kind[16];
     _Atomic long left; /* threads that write share it */
-} Fault;
+} plan; /* the fault that the environment asks for */
 
-static Fault *planned(void)
+static void read_plan(void)
 {
-    static Fault plan;
-    if (!plan.read) {
-        plan.read = true;
-        const char *text = getenv("DT_FAULT");
-        long left = 0;
-        if (text && sscanf(text, "%15[a-z]:%ld", plan.kind, &left) != 2)
-            plan.kind[0] = 0;
-        plan.left = left;
-    }
-    return &plan;
+    const char *text = getenv("DT_FAULT");
+    long left = 0;
+    if (text && sscanf(text, "%15[a-z]:%ld", plan.kind, &left) != 2)
+        plan.kind[0] = 0;
+    plan.left = left;
+}
+
+/* Whether the environment asks for a fault of this kind. The first thread that comes here reads
+ * what it asks for, and others wait until it has. */
+static bool planned(const char *kind)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_plan);
+    return strcmp(plan.kind, kind) == 0;
 }
 
 /* Whether this call of the kind is the one that the environment (DT_FAULT) asks to fail; then sets
  * errno. */
 static bool fault(const char *kind, int error)
 {
-    Fault *plan = planned();
-    if (strcmp(plan->kind, kind) != 0 || --plan->left != 0)
+    if (!planned(kind) || --plan.left != 0)
         return false;
     errno = error;
     return true;
@@ -48,8 +51,7 @@ static bool fault(const char *kind, int error)
 
 void dt_file_be_late(uint32_t rank)
 {
-    const Fault *plan = planned();
-    if (strcmp(plan->kind, "late") == 0 && plan->left == (long)rank)
+    if (planned("late") && plan.left == (long)rank)
         usleep(1000000);
 }
 

@@ -2,22 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses tests of a build folder, and the programs that they need.
 
-    choose.py BUILD usual K        all tests that need at most some seconds, and every second of the others
-    choose.py BUILD sanitized K    all programs that are tests themselves, but of the long ones every third; and every tenth
-                                   of the scripts and sweeps (programs among them)
+    choose.py BUILD usual K        all tests that need at most some seconds, and every third of the others
+    choose.py BUILD sanitized K    of the programs that are tests themselves every second, and of the long ones every fourth;
+                                   every twentieth of the scripts and sweeps (programs among them)
     choose.py BUILD complete       checks instead that a plain `ninja` builds whatever a test starts
 
 The first two print two lines: the names of the tests, and the targets for ninja. ./check runs only these, and builds only
-these with sanitizers. K is the number of the commit: eight commits in a row have run all tests with all of their generated
-cases, whose quarter follows from K, too (share.py); ten have run all scripts with sanitizers."""
+these with sanitizers. K is the number of the commit: twelve commits in a row have run all tests with all of their generated
+cases, whose quarter follows from K, too (share.py); twenty have run all scripts with sanitizers."""
 import json
 import os
 import subprocess
 import sys
 
-# suites that need not run under sanitizers; suites of which a tenth of the tests run
+# suites that need not run under sanitizers
 NEVER = {"slow", "tsan", "tsan-all", "repo", "timing", "standin", "apart"}
-SWEEPS = {"sweep", "oracle", "verify", "search"}                   # suites of which a tenth runs
+SWEEPS = {"sweep", "oracle", "verify", "search"}                   # suites whose programs count as scripts
 LONG = {"long", "standin"}                                         # tests that `./check --quick` leaves out
 APART = {"slow", "toolkit"}                                        # suites for which ./check has runs of their own
 
@@ -43,15 +43,15 @@ def every(n, turn, tests):
 def usual(build, turn):
     tests = [test for test in introspect(build, "tests") if not suites_of(test) & APART]
     quick = [test for test in tests if not suites_of(test) & LONG]
-    return quick + every(2, turn // 4, (test for test in tests if test not in quick))
+    return quick + every(3, turn, (test for test in tests if test not in quick))
 
 
 def sanitized(build, turn):
     tests = [test for test in introspect(build, "tests") if not suites_of(test) & NEVER]
     programs = [test for test in tests if is_program(test, build) and not suites_of(test) & SWEEPS]
-    always = [test for test in programs if not suites_of(test) & LONG]
-    return (always + every(3, turn, (test for test in programs if test not in always)) +
-            every(10, turn, (test for test in tests if test not in programs)))
+    short = [test for test in programs if not suites_of(test) & LONG]
+    return (every(2, turn, short) + every(4, turn, (test for test in programs if test not in short)) +
+            every(20, turn, (test for test in tests if test not in programs)))
 
 
 def files_of(tests, build):

@@ -405,9 +405,8 @@ static bool check_combination(CommandLine *line)
                            "--node, --trial and --show-samples");
     if (run->elastic && (run->eval || dt_run_predicts(run) || run->trial))
         return wrong(line, "--elastic belongs to training");
-    if (run->elastic && dt_cluster_several(run))
-        return wrong(line, "--elastic goes on with fewer ranks of one machine, not with --nodes or "
-                           "--hosts: compile for the ranks that are left with `dtc recompile`");
+    if (run->spares && (run->eval || dt_run_predicts(run) || run->trial))
+        return wrong(line, "--spares belongs to training");
     if (run->trial && (run->eval || dt_run_predicts(run) || run->restarts))
         return wrong(line, "--trial is a run of its own: it is not tried again");
     choose_save_folder(&line->run);

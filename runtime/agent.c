@@ -16,8 +16,8 @@ enum { PARENT = 0 };
 void dt_agent_init(DtAgent *a, uint32_t nodes, uint32_t node, uint32_t ranks)
 {
     const uint32_t children = dt_tree_children(nodes, node);
-    *a = (DtAgent){.nodes = nodes, .node = node, .ranks = ranks, .first = node == 0,
-                   .n = 1 + children};
+    *a = (DtAgent){.nodes = nodes, .node = node, .ranks = ranks, .is_ready = true,
+                   .first = node == 0, .n = 1 + children};
     if (node > 0)
         a->at[PARENT].node = dt_tree_parent(node);
     for (uint32_t i = 0; i < children; i++)
@@ -75,10 +75,16 @@ bool dt_agent_has_joined(const DtAgent *a)
 static void tell_joined(DtAgent *a)
 {
     const DtMessage m = message(a, DT_MESSAGE_JOINED);
-    if (a->has_told_joined || !dt_agent_has_joined(a) || !a->at[PARENT].is_there)
+    if (a->has_told_joined || !dt_agent_has_joined(a) || !a->at[PARENT].is_there || !a->is_ready)
         return;
     a->has_told_joined = true;
     send_to(a, PARENT, &m);
+}
+
+void dt_agent_be_ready(DtAgent *a)
+{
+    a->is_ready = true;
+    tell_joined(a);
 }
 
 bool dt_agent_has_ended(const DtAgent *a)
@@ -132,36 +138,57 @@ static void take_failure(DtAgent *a, const DtMessage *m, uint32_t from, uint64_t
     send_on(a, from, m);
 }
 
-void dt_agent_fail(DtAgent *a, int32_t code, const char *text, uint64_t now_ns)
+void dt_agent_fail(DtAgent *a, int32_t code, uint32_t flags, const char *text, uint64_t now_ns)
 {
     DtMessage m = message(a, DT_MESSAGE_FAILED);
-    if (a->attempt == 0 || a->are_ours_ended) /* node 0 may have begun the next one already */
+    if (a->attempt == a->base || a->are_ours_ended) /* node 0 may have begun the next one already */
         m.attempt++;
     m.code = code > 0 && code < 256 ? code : DT_EXIT_RETRY;
+    m.flags = flags;
     snprintf(m.text, sizeof m.text, "%s", text);
     take_failure(a, &m, a->n, now_ns);
 }
 
-void dt_agent_lose(DtAgent *a, uint32_t neighbour, const char *why, uint64_t now_ns)
+/* Says to all that the node is gone. from: the neighbour that is gone, or a->n. */
+static void tell_lost(DtAgent *a, uint32_t node, const char *host, uint32_t from, const char *why,
+                      uint64_t now_ns)
+{
+    DtMessage m = message(a, DT_MESSAGE_FAILED);
+    const uint32_t first = dt_spread_first(a->ranks, a->nodes, node),
+                   n = dt_spread_count(a->ranks, a->nodes, node);
+    m.node = node;
+    m.code = DT_EXIT_RETRY;
+    m.flags = DT_MESSAGE_LOST;
+    snprintf(m.text, sizeof m.text, "%s (%.60s, ranks %u to %u)", why, host, first, first + n - 1);
+    const bool is_first = !has_failed(a);
+    take_failure(a, &m, from, now_ns);
+    if (from == a->n && is_first) {
+        a->has_note = true;
+        a->note = m;
+    }
+    note_code(a, DT_EXIT_RETRY);
+    tell_ended(a, now_ns);
+}
+
+void dt_agent_leave(DtAgent *a, uint32_t node, const char *host, uint64_t now_ns)
+{
+    tell_lost(a, node, host, a->n, "it has lost its way to the others", now_ns);
+}
+
+void dt_agent_miss(DtAgent *a, uint32_t neighbour, const char *why, uint64_t now_ns)
 {
     DtNeighbour *lost = &a->at[neighbour];
-    DtMessage m = message(a, DT_MESSAGE_FAILED);
-    const uint32_t first = dt_spread_first(a->ranks, a->nodes, lost->node),
-                   n = dt_spread_count(a->ranks, a->nodes, lost->node);
-    if (!lost->is_there)
-        return;
     lost->is_there = false;
     lost->is_lost = true;
     if (a->is_over && a->are_ours_ended) /* it may end before this one */
         return;
-    m.node = lost->node;
-    m.code = DT_EXIT_RETRY;
-    m.flags = DT_MESSAGE_LOST;
-    snprintf(m.text, sizeof m.text, "%s (%.60s, ranks %u to %u)", why, lost->host, first,
-             first + n - 1);
-    take_failure(a, &m, neighbour, now_ns);
-    note_code(a, DT_EXIT_RETRY);
-    tell_ended(a, now_ns);
+    tell_lost(a, lost->node, lost->host, neighbour, why, now_ns);
+}
+
+void dt_agent_lose(DtAgent *a, uint32_t neighbour, const char *why, uint64_t now_ns)
+{
+    if (a->at[neighbour].is_there)
+        dt_agent_miss(a, neighbour, why, now_ns);
 }
 
 /* ---- signals ---- */
@@ -242,12 +269,12 @@ void dt_agent_end(DtAgent *a, int32_t code, uint64_t now_ns)
     tell_ended(a, now_ns);
 }
 
-void dt_agent_conclude(DtAgent *a, int32_t code, bool has_saved, bool again)
+void dt_agent_conclude(DtAgent *a, int32_t code, uint32_t flags)
 {
     DtMessage m = message(a, DT_MESSAGE_RESULT);
     m.code = code;
-    m.flags = (has_saved ? DT_MESSAGE_SAVED : 0u) | (again ? DT_MESSAGE_AGAIN : 0u);
-    a->is_over = !again;
+    m.flags = flags;
+    a->is_over = (flags & DT_MESSAGE_AGAIN) == 0;
     send_down(a, &m);
 }
 
@@ -275,7 +302,7 @@ static bool hear_parent(DtAgent *a, const DtMessage *m)
 static bool hear_child(DtAgent *a, uint32_t child, const DtMessage *m, uint64_t now_ns)
 {
     DtNeighbour *from = &a->at[child];
-    if (m->kind == DT_MESSAGE_JOINED && a->attempt == 0 && !from->has_joined) {
+    if (m->kind == DT_MESSAGE_JOINED && a->attempt == a->base && !from->has_joined) {
         from->has_joined = true;
         tell_joined(a);
         return true;
@@ -330,7 +357,7 @@ static const char *judge(const DtAgent *a, uint32_t neighbour, uint64_t now_ns)
     if (now_ns > at->heard_ns + SILENCE_NS)
         return "nothing was heard of it for 3.5 s: its dtrun is stopped, or the network to it has "
                "failed";
-    if (is_child(neighbour) && has_failed(a) && !at->has_ended && a->attempt > 0 &&
+    if (is_child(neighbour) && has_failed(a) && !at->has_ended && a->attempt > a->base &&
         now_ns > a->failed_ns + PATIENCE_NS)
         return "it has not ended its ranks within 60 s after a failure";
     if (!is_child(neighbour) && a->has_told_ended && has_failed(a) && !a->has_result &&

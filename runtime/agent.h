@@ -10,7 +10,8 @@
  *     FAILED   all    the first failure of an attempt; each node hands on the first that it hears
  *     STOP     all    a signal: finish the step, save, end
  *     ENDED    up     all ranks of my part have ended, with the first exit code that is not 0
- *     RESULT   down   what the attempt ended with, and whether another one begins
+ *     RESULT   down   what the attempt ended with, and whether another one begins: with these
+ *                     nodes, or with others, which meet anew (cluster_meet.c)
  *     WAIT     to one node: a rank waits long for a rank of that node
  *     BEAT     to the neighbours, each second
  *
@@ -45,7 +46,9 @@ typedef struct DtAgent {
     void (*wait)(void *context, uint32_t rank, uint32_t other, uint32_t ms);
     void *context;
     uint64_t looked_ns, beat_ns, failed_ns, ended_ns;
-    uint32_t attempt;        /* from 1; 0: none has begun */
+    uint32_t base;           /* attempts before these nodes met; 0 when the run begins */
+    uint32_t attempt;        /* base: none has begun since */
+    bool is_ready;           /* this node has its plan, so it may say that it has joined */
     uint32_t failed_until;   /* attempts before this one have failed or are past; UINT32_MAX: a node
                               * is lost */
     bool has_told_joined, has_told_ended, are_ours_ended, is_over;
@@ -64,6 +67,10 @@ uint32_t dt_agent_neighbour(const DtAgent *agent, uint32_t node);
 void dt_agent_meet(DtAgent *agent, uint32_t neighbour, const char *host, uint64_t now_ns);
 /* A neighbour is gone. why: "its dtrun has ended, or the network to it". */
 void dt_agent_lose(DtAgent *agent, uint32_t neighbour, const char *why, uint64_t now_ns);
+/* A node that is no neighbour is gone: it has lost its way to the others. */
+void dt_agent_leave(DtAgent *agent, uint32_t node, const char *host, uint64_t now_ns);
+/* A child has never been connected. */
+void dt_agent_miss(DtAgent *agent, uint32_t neighbour, const char *why, uint64_t now_ns);
 /* A message has come from a neighbour. False: it may not say that; lose it. */
 bool dt_agent_hear(DtAgent *agent, uint32_t neighbour, const DtMessage *message, uint64_t now_ns);
 /* Beats and deadlines. Call it after all that has come was heard, at least each 0.5 s. */
@@ -75,7 +82,9 @@ bool dt_agent_has_joined(const DtAgent *agent);
  * the children meet, on this node. */
 void dt_agent_begin(DtAgent *agent, uint16_t port, uint64_t token);
 /* This node has a failure or a signal. */
-void dt_agent_fail(DtAgent *agent, int32_t code, const char *text, uint64_t now_ns);
+/* flags: DT_MESSAGE_RANK, or 0. */
+void dt_agent_fail(DtAgent *agent, int32_t code, uint32_t flags, const char *text,
+                   uint64_t now_ns);
 void dt_agent_stop(DtAgent *agent);
 /* Tells the node of rank `other` that rank `rank` of this one has waited for it for so long. */
 void dt_agent_wait(DtAgent *agent, uint32_t rank, uint32_t other, uint32_t ms);
@@ -83,7 +92,10 @@ void dt_agent_wait(DtAgent *agent, uint32_t rank, uint32_t other, uint32_t ms);
 void dt_agent_end(DtAgent *agent, int32_t code, uint64_t now_ns);
 /* On node 0: whether those of all nodes have, or of all that are left. */
 bool dt_agent_has_ended(const DtAgent *agent);
-/* On node 0: tells all how the attempt ended. */
-void dt_agent_conclude(DtAgent *agent, int32_t code, bool has_saved, bool again);
+/* On node 0: tells all how the attempt ended. flags: DT_MESSAGE_SAVED, DT_MESSAGE_AGAIN,
+ * DT_MESSAGE_FORM. */
+void dt_agent_conclude(DtAgent *agent, int32_t code, uint32_t flags);
+/* This node has its plan now. */
+void dt_agent_be_ready(DtAgent *agent);
 
 #endif

@@ -6,6 +6,8 @@
  * are kept equal:
  *
  *   cluster_meet.c   supervisors: find each other, in a tree (tree.h)
+ *   cluster_gather.c   node 0, before there is a tree
+ *   cluster_plan.c   supervisors: hand on a plan
  *   cluster_attempt.c  supervisors: report failures, Ctrl-C and the end
  *   cluster.c        ranks: the first one of each node is connected with that of its parent in the
  *                    tree. When all ranks meet, they exchange what changed in header and slots. So
@@ -17,10 +19,23 @@
 #ifndef DT_RUNTIME_CLUSTER_H
 #define DT_RUNTIME_CLUSTER_H
 
+#include "runtime/roster.h"
 #include "runtime/runtime.h"
 
 static inline bool dt_cluster_several(const DtRunOptions *options) { return options->nodes > 1; }
-/* The number of ranks on a node; and the number of this node's first rank. */
+/* Whether the run goes on without hosts that are lost. */
+static inline bool dt_cluster_is_elastic(const DtRunOptions *options)
+{
+    return options->elastic > 0 || options->spares > 0;
+}
+/* The number of nodes that have ranks when the run begins: all but spares. */
+static inline uint32_t dt_cluster_hosts(const DtRunOptions *options)
+{
+    const int64_t hosts = options->nodes - options->spares;
+    return hosts > 1 ? (uint32_t)hosts : 1;
+}
+/* The number of ranks on a node; and the number of this node's first rank. A spare has those of
+ * node 0. */
 uint32_t dt_cluster_ranks(const DtRunOptions *options, const DtPlan *plan);
 uint32_t dt_cluster_first(const DtRunOptions *options, const DtPlan *plan);
 bool dt_cluster_is_here(const DtRank *rank, uint32_t other);
@@ -39,6 +54,7 @@ typedef struct DtClusterNote { /* FAILED: sent with the exit code and the messag
     DtClusterNews news;
     uint32_t node;
     int32_t code;
+    bool lost_rank;
     char text[1000];
 } DtClusterNote;
 
@@ -53,11 +69,60 @@ void dt_cluster_part(DtCluster *nodes);
  * read. */
 void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                        const DtStatus *why);
+/* ---- supervisors of a run that goes on without lost hosts: instead of dt_cluster_meet ---- */
+
+typedef enum DtClusterTurn {
+    DT_TURN_WAITS,
+    DT_TURN_GATHERED, /* node 0: dt_cluster_form comes next */
+    DT_TURN_ROUTED,   /* others: see dt_cluster_route; dt_cluster_have_plan comes next */
+    DT_TURN_FETCHED,  /* the plan has come, see dt_cluster_fetched */
+    DT_TURN_MET,      /* all nodes of the formation are there */
+    DT_TURN_OVER,     /* this host takes no part, and the run has ended: dt_cluster_why */
+    DT_TURN_FAILED    /* dt_cluster_why */
+} DtClusterTurn;
+
+/* The place of a node in a formation, as node 0 says it. */
+typedef struct DtClusterRoute {
+    uint32_t nodes, node, ranks;
+    uint32_t attempts; /* so far */
+    uint64_t digest;   /* of the plan */
+    bool has_saved;    /* the run has saved a checkpoint */
+} DtClusterRoute;
+
+/* roster: on node 0, where the cluster notes who has come and gone; all hosts are its seats. */
+DtStatus dt_cluster_begin(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
+                          bool (*is_over)(void *context), void *context, DtRoster *roster,
+                          DtCluster **ret_cluster);
+/* Sleeps until something comes, or a tenth of a second; does what can be done for the meeting; and
+ * says what the supervisor must do now. */
+DtClusterTurn dt_cluster_turn(DtCluster *nodes);
+/* On node 0, after GATHERED: begins a formation. Of the route only digest and has_saved count.
+ * False: one of the hosts has gone; choose again. */
+bool dt_cluster_form(DtCluster *nodes, const DtFormation *formation, const DtClusterRoute *route);
+DtClusterRoute dt_cluster_route(const DtCluster *nodes);
+/* This node has the plan, whose bytes stay until the next formation; or it does not, and asks its
+ * parent for it. Then these are the bytes, until one of these calls. */
+void dt_cluster_have_plan(DtCluster *nodes, const uint8_t *bytes, size_t len);
+void dt_cluster_need_plan(DtCluster *nodes);
+const uint8_t *dt_cluster_fetched(const DtCluster *nodes, size_t *ret_len);
+/* Why it failed; and the exit code of OVER or FAILED. */
+DtStatus dt_cluster_why(const DtCluster *nodes, int *ret_code);
+/* After an attempt: leaves the tree. All hosts that are there find each other anew. */
+void dt_cluster_regroup(DtCluster *nodes, uint64_t now_ns);
+/* A host that takes no part asks for the end of the run, as after a signal. False: it is not
+ * connected with node 0. */
+bool dt_cluster_ask_stop(DtCluster *nodes);
+/* How the run ends, for hosts that take no part. */
+void dt_cluster_set_code(DtCluster *nodes, int code);
+
+/* ---- supervisors, while ranks run ---- */
+
 /* Before ranks start: stores in the header of the mapping where and with which key the heads of
  * nodes meet. shared->meet_fd is the socket for the head of this node; close-on-exec. */
 DtStatus dt_cluster_start(DtCluster *nodes, DtShared *shared);
-/* Sends a message to all other nodes. */
-void dt_cluster_tell(DtCluster *nodes, DtClusterNews news, int32_t code, const char *text);
+/* Sends a message to all other nodes. lost_rank: a rank of this node was lost. */
+void dt_cluster_tell(DtCluster *nodes, DtClusterNews news, int32_t code, bool lost_rank,
+                     const char *text);
 /* Tells other nodes, twice a second, which of their ranks the ranks of this node wait for; and adds
  * to the samples of all ranks those of ranks of other nodes that have said so. n ranks from number
  * first on are here. */
@@ -76,6 +141,7 @@ int dt_cluster_collect(DtCluster *nodes, int code);
 typedef struct DtClusterEnd {
     int code;
     bool has_saved, again; /* again: ranks are started once more */
+    bool forms;            /* the run goes on with other nodes or ranks (dt_cluster_regroup) */
 } DtClusterEnd;
 bool dt_cluster_agree(DtCluster *nodes, DtClusterEnd *end);
 /* Whether the nodes are still connected; whether Ctrl-C was pressed on another node. */

@@ -49,9 +49,12 @@ static bool hear_neighbour(DtCluster *n, uint32_t neighbour, uint64_t now_ns)
         DtMessage m;
         const bool lives = dt_agentlink_pump(link), is_full = link->n_in == sizeof link->in;
         int got;
-        while ((got = dt_agentlink_next(link, &m)) > 0)
-            if (!dt_agent_hear(&n->agent, neighbour, &m, now_ns))
+        while ((got = dt_agentlink_next(link, &m)) > 0) {
+            const bool of_plan = m.kind == DT_MESSAGE_NEED || m.kind == DT_MESSAGE_PIECE;
+            if (!(of_plan ? dt_cluster_hear_plan(n, neighbour, &m)
+                          : dt_agent_hear(&n->agent, neighbour, &m, now_ns)))
                 return false;
+        }
         if (!lives || got < 0 || !is_full)
             return lives && got == 0;
     }
@@ -73,11 +76,6 @@ void dt_cluster_pump(DtCluster *n, uint64_t now_ns)
 
 /* ---- start ---- */
 
-static DtStatus status_of(const DtMessage *m)
-{
-    return dt_status_fail(m->code, "node %u: %.450s", m->node, m->text);
-}
-
 /* Waits until node 0 begins an attempt, or cannot. */
 static DtStatus wait_for_start(DtCluster *n)
 {
@@ -85,7 +83,7 @@ static DtStatus wait_for_start(DtCluster *n)
     bool is_said = false;
     while (!n->agent.has_start && !n->agent.has_note) {
         dt_cluster_sleep(n);
-        dt_cluster_pump(n, dt_now_ns());
+        dt_cluster_step(n, dt_now_ns());
         if (n->is_over(n->context))
             return dt_status_fail(DT_EXIT_INTERRUPTED,
                                   "stopped while it waited for the other nodes");
@@ -97,7 +95,7 @@ static DtStatus wait_for_start(DtCluster *n)
     if (n->agent.has_start)
         return DT_OK;
     n->agent.has_note = false;
-    return status_of(&n->agent.note);
+    return dt_cluster_status_of(&n->agent.note);
 }
 
 static DtStatus draw(uint64_t *ret_token)
@@ -127,13 +125,13 @@ DtStatus dt_cluster_start(DtCluster *n, DtShared *shared)
     uint16_t port;
     DtStatus status = DT_OK;
     shared->meet_fd = -1;
-    dt_cluster_pump(n, dt_now_ns());
+    dt_cluster_step(n, dt_now_ns());
     if (n->node > 0) {
         status = wait_for_start(n);
         token = n->agent.start.token;
     } else if (n->agent.has_note) {
         n->agent.has_note = false;
-        status = status_of(&n->agent.note);
+        status = dt_cluster_status_of(&n->agent.note);
     } else
         status = draw(&token);
     if (dt_status_ok(&status))
@@ -149,23 +147,25 @@ DtStatus dt_cluster_start(DtCluster *n, DtShared *shared)
 
 /* ---- news ---- */
 
-void dt_cluster_tell(DtCluster *n, DtClusterNews news, int32_t code, const char *text)
+void dt_cluster_tell(DtCluster *n, DtClusterNews news, int32_t code, bool lost_rank,
+                     const char *text)
 {
     if (news == DT_CLUSTER_STOP)
         dt_agent_stop(&n->agent);
     else
-        dt_agent_fail(&n->agent, code, text, dt_now_ns());
+        dt_agent_fail(&n->agent, code, lost_rank ? DT_MESSAGE_RANK : 0, text, dt_now_ns());
 }
 
 DtClusterNote dt_cluster_hear(DtCluster *n)
 {
     DtAgent *a = &n->agent;
     DtClusterNote note = {.news = DT_CLUSTER_NOTHING};
-    dt_cluster_pump(n, dt_now_ns());
+    dt_cluster_step(n, dt_now_ns());
     if (a->has_note) {
         a->has_note = false;
         note = (DtClusterNote){.news = DT_CLUSTER_FAILED, .node = a->note.node,
-                               .code = a->note.code};
+                               .code = a->note.code,
+                               .lost_rank = (a->note.flags & DT_MESSAGE_RANK) != 0};
         snprintf(note.text, sizeof note.text, "%s", a->note.text);
     } else if (a->has_stop_note) {
         a->has_stop_note = false;
@@ -178,16 +178,19 @@ DtClusterNote dt_cluster_hear(DtCluster *n)
 
 bool dt_cluster_is_whole(const DtCluster *n) { return !n->agent.has_lost; }
 
-bool dt_cluster_was_stopped(const DtCluster *n) { return n->agent.has_stopped; }
+bool dt_cluster_was_stopped(const DtCluster *n)
+{
+    return n->agent.has_stopped || n->was_stopped;
+}
 
 int dt_cluster_collect(DtCluster *n, int code)
 {
     dt_agent_end(&n->agent, code, dt_now_ns());
     if (n->node != 0)
         return code;
-    while (!dt_agent_has_ended(&n->agent)) {
+    while (!dt_agent_has_ended(&n->agent) && !(n->is_elastic && n->agent.has_lost)) {
         dt_cluster_sleep(n);
-        dt_cluster_pump(n, dt_now_ns());
+        dt_cluster_step(n, dt_now_ns());
         if (n->is_over(n->context))
             return code == DT_EXIT_OK ? DT_EXIT_INTERRUPTED : code;
     }
@@ -198,18 +201,27 @@ bool dt_cluster_agree(DtCluster *n, DtClusterEnd *end)
 {
     DtAgent *a = &n->agent;
     if (n->node == 0) {
-        dt_agent_conclude(a, end->code, end->has_saved, end->again);
+        dt_agent_conclude(a, end->code,
+                          (end->has_saved ? DT_MESSAGE_SAVED : 0u) |
+                              (end->again ? DT_MESSAGE_AGAIN : 0u) |
+                              (end->forms ? DT_MESSAGE_FORM : 0u));
+        n->code = end->code;
         return true;
     }
     while (!a->has_result) {
         dt_cluster_sleep(n);
-        dt_cluster_pump(n, dt_now_ns());
+        dt_cluster_step(n, dt_now_ns());
+        if (!a->has_result && n->is_elastic && a->has_lost) {
+            end->forms = true;
+            return true;
+        }
         if (!a->has_result && (!a->at[0].is_there || n->is_over(n->context)))
             return false;
     }
     a->has_result = false;
     *end = (DtClusterEnd){.code = a->result.code,
                           .has_saved = (a->result.flags & DT_MESSAGE_SAVED) != 0,
-                          .again = (a->result.flags & DT_MESSAGE_AGAIN) != 0};
+                          .again = (a->result.flags & DT_MESSAGE_AGAIN) != 0,
+                          .forms = (a->result.flags & DT_MESSAGE_FORM) != 0};
     return true;
 }

@@ -3,11 +3,15 @@
  * system looks up the name of node 0's host:
  *
  *     all connect with node 0, which listens where --meet says | when all are there, it sends each
- *     the address of its parent in the tree, and keeps only the connections of its own children |
- *     the others connect with their parents, which listen at a port of their own | a node that all
- *     its children have joined joins its parent
+ *     the address of its parent in the tree (cluster_gather.c) | the others connect with their
+ *     parents, which listen at a port of their own | a node that all its children have joined joins
+ *     its parent
  *
- * So node 0 sends and receives less than 2 KB for each node, once. */
+ * So node 0 sends and receives less than 2 KB for each node, once.
+ *
+ * In an elastic run (--elastic, --spares) node 0 listens to the end. If a node is lost, all others
+ * leave the tree and connect with node 0 again. That chooses who takes part, and a new tree is
+ * made, a *formation*. */
 #include "runtime/cluster_internal.h"
 
 #include "base/file.h"
@@ -25,13 +29,19 @@
 
 static const uint64_t say_after_ns = 5000000000u, refuse_ns = 10000000000u,
                       come_ns = 1800000000000u, join_ns = 60000000000u, again_ns = 100000000u,
-                      refuser_ns = 2000000000u;
+                      elastic_ns = 5000000000u, beat_ns = 1000000000u, silence_ns = 3500000000u,
+                      refused_ns = 1000000000u;
 
-static void fail(DtCluster *n, DtStatus status)
+void dt_cluster_fail(DtCluster *n, DtStatus status)
 {
     if (n->stage != DT_STAGE_FAILED)
         n->status = status;
     n->stage = DT_STAGE_FAILED;
+}
+
+DtStatus dt_cluster_status_of(const DtMessage *m)
+{
+    return dt_status_fail(m->code, "node %u: %.450s", m->node, m->text);
 }
 
 /* ---- facts ---- */
@@ -76,85 +86,54 @@ static DtFacts facts_of(const DtRunOptions *options, const DtPlan *plan, uint64_
 
 /* ---- newcomers ---- */
 
-/* Listens for others. port 0: any; ret_port is the one that was taken. */
-static DtStatus listen_at(DtCluster *n, uint16_t port, uint16_t *ret_port)
+DtStatus dt_cluster_listen(DtCluster *n, uint16_t port)
 {
     int fd;
-    DtStatus status = dt_socket_listen(port, &fd, ret_port);
+    DtStatus status = dt_socket_listen(port, &fd, &n->port);
     if (dt_status_ok(&status) && !(n->newcomers = dt_newcomers_new(n->key, fd)))
         status = dt_status_fail(DT_EXIT_RETRY, "no memory to wait for other nodes");
     return status;
 }
 
-static bool is_another(const DtCluster *n, const DtHello *hello)
+const char *dt_cluster_reason(const DtCluster *n, const DtHello *hello, bool is_there,
+                              char ret_text[DT_WHY_BYTES])
 {
-    return hello->node < n->nodes && hello->node != n->node;
-}
-
-/* Why a newcomer is not taken; NULL: it is. */
-static const char *find_reason(const DtCluster *n, const DtHello *hello, bool is_there,
-                               char ret_text[DT_WHY_BYTES])
-{
-    if (dt_hello_differs(&n->facts, &hello->facts, hello->node, ret_text))
+    const uint32_t number = hello->node;
+    if (dt_hello_differs(&n->facts, &hello->facts, number, ret_text))
         return ret_text;
-    if (is_another(n, hello) && !is_there)
+    if (number < n->seats && number != n->node && !is_there)
         return NULL;
     snprintf(ret_text, DT_WHY_BYTES,
              "there is a node with number %u already, and another one on %s: --node is another one "
              "on each machine",
-             hello->node, hello->facts.host);
+             number, hello->facts.host);
     return ret_text;
 }
 
-/* Answers a newcomer. Whether it is taken; else its connection is closed. */
-static bool answer(DtCluster *n, DtNewcomer *one, bool is_there)
+bool dt_cluster_answer(DtCluster *n, DtNewcomer *one, bool is_there)
 {
     char text[DT_WHY_BYTES];
-    const char *why = find_reason(n, &one->hello, is_there, text);
+    const char *why = dt_cluster_reason(n, &one->hello, is_there, text);
     if (why && n->stage != DT_STAGE_REFUSES)
         dt_say("refused: %s", why);
     return dt_newcomers_answer(n->newcomers, one, n->node, why) && !why;
-}
-
-static void send_now(int fd, const DtMessage *m)
-{
-    DtAgentLink link = {.fd = -1};
-    dt_agentlink_open(&link, fd);
-    dt_agentlink_send(&link, m); /* it is short: the system takes it all */
-    free(link.out);
-}
-
-/* Node 0 takes a node, or one that is going to say why it cannot start. */
-static void take_at_root(DtCluster *n, DtNewcomer *one)
-{
-    const bool is_agent = one->hello.role == DT_ROLE_AGENT;
-    DtGathered *at = is_another(n, &one->hello) ? &n->gathered[one->hello.node] : NULL;
-    if (!answer(n, one, at && is_agent && at->fd >= 0))
-        return;
-    if (n->stage == DT_STAGE_REFUSES) {
-        send_now(one->fd, &n->refusal);
-        n->n_gathered += at->port == 0; /* which has told one then */
-        at->port = 1;
-        close(one->fd);
-    } else if (is_agent) {
-        *at = (DtGathered){.fd = one->fd, .port = (uint16_t)one->hello.port};
-        memcpy(at->address, one->from, sizeof at->address);
-        memcpy(at->host, one->hello.facts.host, sizeof at->host);
-        n->n_gathered++;
-    } else {
-        dt_agentlink_close(&n->refuser);
-        dt_agentlink_open(&n->refuser, one->fd);
-        n->refuser_ns = dt_now_ns();
-        n->refusal.node = one->hello.node;
-    }
 }
 
 /* A node takes one of its children. */
 static void take_child(DtCluster *n, DtNewcomer *one, uint64_t now_ns)
 {
     const uint32_t at = dt_agent_neighbour(&n->agent, one->hello.node);
-    const bool is_child = one->hello.role == DT_ROLE_AGENT && at > 0 && at < n->agent.n;
-    if (!answer(n, one, !is_child || n->agent.at[at].is_there))
+    const bool is_child = one->hello.role == DT_ROLE_AGENT && at > 0 && at < n->agent.n &&
+                          one->hello.form == n->form;
+    if (n->is_elastic && one->hello.form < n->form) {
+        close(one->fd);
+        return;
+    }
+    if (n->is_elastic && (n->stage != DT_STAGE_JOINS || one->hello.form > n->form)) {
+        dt_newcomers_hold(n->newcomers, one); /* node 0 has told it before this node */
+        return;
+    }
+    if (!dt_cluster_answer(n, one, !is_child || n->agent.at[at].is_there))
         return;
     dt_agentlink_open(&n->links[at], one->fd);
     dt_agent_meet(&n->agent, at, one->hello.facts.host, now_ns);
@@ -167,8 +146,8 @@ static void take_newcomers(DtCluster *n, uint64_t now_ns)
         return;
     dt_newcomers_look(n->newcomers, now_ns);
     while (dt_newcomers_take(n->newcomers, &one))
-        if (n->node == 0)
-            take_at_root(n, &one);
+        if (n->seat == 0)
+            dt_cluster_take_at_root(n, &one, now_ns);
         else
             take_child(n, &one, now_ns);
     for (const char *from; (from = dt_newcomers_stranger(n->newcomers));)
@@ -177,134 +156,15 @@ static void take_newcomers(DtCluster *n, uint64_t now_ns)
                from);
 }
 
-/* ---- node 0 ---- */
-
-/* Begins to tell all nodes, those that are here and those that come within ten seconds, why the run
- * does not start. */
-static void begin_refusal(DtCluster *n, uint64_t now_ns)
-{
-    n->stage = DT_STAGE_REFUSES;
-    n->began_ns = now_ns;
-    n->n_gathered = 0;
-    for (uint32_t i = 0; i < n->nodes; i++) {
-        DtGathered *at = &n->gathered[i];
-        const bool knows = at->fd >= 0 || i == n->node || i == n->refusal.node;
-        if (at->fd >= 0) {
-            send_now(at->fd, &n->refusal);
-            close(at->fd);
-        }
-        *at = (DtGathered){.fd = -1, .port = knows};
-        n->n_gathered += knows;
-    }
-}
-
-static DtStatus status_of(const DtMessage *m)
-{
-    return dt_status_fail(m->code, "node %u: %.450s", m->node, m->text);
-}
-
-/* Hears one that cannot start. */
-static void hear_refuser(DtCluster *n, uint64_t now_ns)
-{
-    DtMessage m;
-    const uint32_t node = n->refusal.node;
-    if (n->refuser.fd < 0)
-        return;
-    const bool lives = dt_agentlink_pump(&n->refuser);
-    const int got = dt_agentlink_next(&n->refuser, &m);
-    if (got == 0 && lives && now_ns < n->refuser_ns + refuser_ns)
-        return;
-    dt_agentlink_close(&n->refuser);
-    if (got <= 0 || m.kind != DT_MESSAGE_FAILED)
-        return;
-    n->refusal = m;
-    n->refusal.node = node;
-    begin_refusal(n, now_ns);
-}
-
-static void say_who_is_missing(DtCluster *n)
-{
-    enum { MOST = 20 };
-    DtText who = {0};
-    const uint32_t missing = n->nodes - 1 - n->n_gathered;
-    uint32_t said = 0;
-    for (uint32_t i = 1; i < n->nodes && said < MOST; i++)
-        if (n->gathered[i].fd < 0)
-            dt_text_printf(&who, "%s%u", said++ ? ", " : "", i);
-    dt_say("waits for node %s%s of %u, which are to be started with --meet %.200s, too", who.at,
-           missing > said ? ", .." : "", n->nodes, n->options->meet);
-    dt_text_free(&who);
-}
-
-/* Removes nodes that went away before all were there: others may connect in their place. */
-static void forget_gone(DtCluster *n)
-{
-    for (uint32_t i = 1; i < n->nodes; i++)
-        if (n->gathered[i].fd >= 0 && dt_socket_has_gone(n->gathered[i].fd)) {
-            close(n->gathered[i].fd);
-            n->gathered[i].fd = -1;
-            n->n_gathered--;
-        }
-}
-
-/* All are there: sends each the address of its parent. */
-static void send_routes(DtCluster *n, uint64_t now_ns)
-{
-    for (uint32_t i = 1; i < n->nodes; i++) {
-        DtGathered *at = &n->gathered[i];
-        const uint32_t parent = dt_tree_parent(i);
-        DtMessage m = {.kind = DT_MESSAGE_ROUTE, .node = parent};
-        if (parent > 0) {
-            m.port = n->gathered[parent].port;
-            snprintf(m.text, sizeof m.text, "%s", n->gathered[parent].address);
-        }
-        send_now(at->fd, &m);
-        if (parent > 0) {
-            close(at->fd);
-        } else {
-            dt_agentlink_open(&n->links[i], at->fd);
-            dt_agent_meet(&n->agent, i, at->host, now_ns);
-        }
-        at->fd = -1;
-    }
-    dt_agentlink_close(&n->refuser); /* nobody would read it: polls would end at once for ever */
-    dt_newcomers_free(n->newcomers); /* closes the socket: later connections are refused */
-    n->newcomers = NULL;
-    n->stage = DT_STAGE_JOINS;
-    n->routed_ns = now_ns;
-}
-
-static void gather(DtCluster *n, uint64_t now_ns)
-{
-    hear_refuser(n, now_ns);
-    if (n->stage != DT_STAGE_GATHERS)
-        return;
-    if (n->n_gathered == n->nodes - 1 || now_ns > n->try_ns) {
-        forget_gone(n);
-        n->try_ns = now_ns + again_ns;
-    }
-    if (n->n_gathered == n->nodes - 1) {
-        send_routes(n, now_ns);
-        return;
-    }
-    if (!n->is_said && now_ns > n->began_ns + say_after_ns) {
-        say_who_is_missing(n);
-        n->is_said = true;
-    }
-    if (now_ns > n->began_ns + come_ns)
-        fail(n, dt_status_fail(DT_EXIT_RETRY, "%u of %u nodes have not come within %d minutes",
-                               n->nodes - 1 - n->n_gathered, n->nodes - 1,
-                               (int)(come_ns / 60000000000u)));
-}
-
 /* ---- other nodes ---- */
 
 static void begin_connection(DtCluster *n, uint64_t now_ns)
 {
     int fd;
-    const bool is_inner = n->newcomers != NULL;
-    DtHello hello = {.role = n->refuses ? DT_ROLE_REFUSES : DT_ROLE_AGENT, .node = n->node,
-                     .facts = n->facts, .port = is_inner ? n->gathered->port : 0};
+    const bool to_first = n->stage == DT_STAGE_CONNECTS;
+    DtHello hello = {.role = n->refuses ? DT_ROLE_REFUSES : DT_ROLE_AGENT,
+                     .node = to_first ? n->seat : n->node, .form = to_first ? 0 : n->form,
+                     .facts = n->facts, .port = n->newcomers ? n->port : 0};
     n->try_ns = now_ns + again_ns;
     if (dt_socket_begin(&n->goal, n->tries++, &fd))
         dt_greeting_begin(&n->greeting, fd, n->key, &hello, now_ns);
@@ -319,9 +179,10 @@ static void arrive(DtCluster *n, uint64_t now_ns)
     n->greeting.fd = -1;
     if (n->refuses) {
         dt_agentlink_send(&n->links[0], &n->refusal);
-        fail(n, DT_OK);
+        dt_cluster_fail(n, DT_OK);
     } else if (n->stage == DT_STAGE_CONNECTS) {
         n->stage = DT_STAGE_WAITS;
+        n->heard_ns = n->beat_ns = now_ns;
     } else {
         n->stage = DT_STAGE_JOINS;
         dt_agent_meet(&n->agent, 0, n->goal.host, now_ns);
@@ -331,98 +192,206 @@ static void arrive(DtCluster *n, uint64_t now_ns)
 static void give_up(DtCluster *n)
 {
     const DtGreeting *g = &n->greeting;
-    const char *host = n->goal.host;
-    const uint32_t port = n->goal.port;
-    if (g->state == DT_GREETING_REFUSED)
-        fail(n, dt_status_fail(DT_EXIT_USAGE, "%s", g->text));
+    if (n->is_elastic && n->stage == DT_STAGE_GOES)
+        n->stage = DT_STAGE_BROKEN;
+    else if (g->state == DT_GREETING_REFUSED)
+        dt_cluster_fail(n, dt_status_fail(DT_EXIT_USAGE, "%s", g->text));
     else
-        fail(n, dt_status_fail(DT_EXIT_USAGE,
-                               "who listens at %.200s, port %u, %.200s; all nodes need the same "
-                               "DTRUN_KEY, or the same file ~/.config/dtrun/key",
-                               host, port, g->text));
+        dt_cluster_fail(n, dt_status_fail(DT_EXIT_USAGE,
+                                          "who listens at %.200s, port %u, %.200s; all nodes need "
+                                          "the same DTRUN_KEY, or the same file "
+                                          "~/.config/dtrun/key",
+                                          n->goal.host, n->goal.port, g->text));
+}
+
+static bool is_too_late(DtCluster *n, uint64_t now_ns)
+{
+    if (n->is_elastic && n->stage == DT_STAGE_GOES)
+        return now_ns > n->routed_ns + elastic_ns;
+    if (n->stage == DT_STAGE_GOES)
+        return now_ns > n->routed_ns + join_ns;
+    if (n->form == 0)
+        return now_ns > n->began_ns + come_ns;
+    return now_ns > n->until_ns || (n->refused_ns && now_ns > n->refused_ns + refused_ns);
+}
+
+static void be_too_late(DtCluster *n)
+{
+    if (n->is_elastic && n->stage == DT_STAGE_GOES)
+        n->stage = DT_STAGE_BROKEN;
+    else if (n->form > 0 && n->stage == DT_STAGE_CONNECTS)
+        dt_cluster_fail(n, dt_status_fail(DT_EXIT_RETRY,
+                                          "node 0 is gone, or the network to it: %.200s, port %u: "
+                                          "%.200s",
+                                          n->goal.host, n->goal.port, n->why));
+    else
+        dt_cluster_fail(n, dt_status_fail(DT_EXIT_RETRY,
+                                          "cannot connect with %.200s, port %u: %.200s",
+                                          n->goal.host, n->goal.port, n->why));
+}
+
+/* Notes why a connection was not made. */
+static void note_gone(DtCluster *n, uint64_t now_ns)
+{
+    DtGreeting *g = &n->greeting;
+    if (g->state != DT_GREETING_GONE)
+        give_up(n);
+    if (g->error != ECONNREFUSED)
+        n->refused_ns = 0;
+    else if (n->refused_ns == 0)
+        n->refused_ns = now_ns;
+    snprintf(n->why, sizeof n->why, "%.190s", g->text);
+    close(g->fd);
+    g->fd = -1;
 }
 
 /* Connects with the goal: tries again and again until somebody listens there. */
 static void connect_on(DtCluster *n, uint64_t now_ns)
 {
     DtGreeting *g = &n->greeting;
-    const bool to_first = n->stage == DT_STAGE_CONNECTS;
-    if (g->fd >= 0 && dt_greeting_step(g, now_ns) == DT_GREETING_MET) {
+    if (g->fd >= 0 && dt_greeting_step(g, now_ns) == DT_GREETING_MET)
         arrive(n, now_ns);
-    } else if (g->fd >= 0 && dt_greeting_is_done(g)) {
-        if (g->state != DT_GREETING_GONE)
-            give_up(n);
-        snprintf(n->why, sizeof n->why, "%.190s", g->text);
-        close(g->fd);
-        g->fd = -1;
-    } else if (g->fd < 0 && now_ns >= n->try_ns) {
+    else if (g->fd >= 0 && dt_greeting_is_done(g))
+        note_gone(n, now_ns);
+    else if (g->fd < 0 && now_ns >= n->try_ns)
         begin_connection(n, now_ns);
-    }
+    if (n->stage != DT_STAGE_CONNECTS && n->stage != DT_STAGE_GOES)
+        return;
     if (n->refuses && now_ns > n->began_ns + refuse_ns)
-        fail(n, DT_OK);
-    if (to_first && !n->refuses && !n->is_said && now_ns > n->began_ns + say_after_ns) {
+        dt_cluster_fail(n, DT_OK);
+    if (n->stage == DT_STAGE_CONNECTS && !n->refuses && !n->is_said &&
+        now_ns > n->began_ns + say_after_ns) {
         dt_say("waits for node 0 at %.200s (%s)", n->options->meet, n->why);
         n->is_said = true;
     }
-    if (now_ns > (to_first ? n->began_ns + come_ns : n->routed_ns + join_ns))
-        fail(n, dt_status_fail(DT_EXIT_RETRY, "cannot connect with %.200s, port %u: %.200s",
-                               n->goal.host, n->goal.port, n->why));
+    if (is_too_late(n, now_ns))
+        be_too_late(n);
 }
 
-/* Node 0 says who the parent is. */
+/* Whether node 0 may say that. Where all nodes take part, their numbers stay. */
+static bool is_sound(const DtCluster *n, const DtMessage *m)
+{
+    const bool same = m->node == n->seat && m->nodes == n->seats && m->ranks == n->ranks;
+    return m->node > 0 && m->node < m->nodes && m->nodes <= n->seats && m->ranks >= m->nodes &&
+           m->ranks <= n->ranks && (n->is_elastic || same) &&
+           (m->port == 0) == (dt_tree_parent(m->node) == 0) &&
+           strlen(m->text) < sizeof n->goal.host && (n->form == 0 || m->form > n->form);
+}
+
+/* Node 0 says which node this is, and who its parent is. */
 static void take_route(DtCluster *n, const DtMessage *m, uint64_t now_ns)
 {
-    n->routed_ns = now_ns;
-    if (m->node != n->agent.at[0].node || (m->port == 0) != (m->node == 0) ||
-        strlen(m->text) >= sizeof n->goal.host) {
-        fail(n, dt_status_fail(DT_EXIT_RETRY, "node 0 says something else than where to go"));
-    } else if (m->port == 0) {
-        n->stage = DT_STAGE_JOINS;
-        dt_agent_meet(&n->agent, 0, n->goal.host, now_ns);
-    } else {
-        dt_agentlink_close(&n->links[0]);
-        n->goal.port = m->port;
-        memcpy(n->goal.host, m->text, strlen(m->text) + 1);
-        n->stage = DT_STAGE_GOES;
-        n->try_ns = now_ns;
-        n->tries = 0;
+    DtStatus status = dt_status_fail(DT_EXIT_RETRY,
+                                     "node 0 says something else than where to go");
+    if (is_sound(n, m))
+        status = dt_cluster_take_place(n, m->nodes, m->node, m->ranks);
+    if (!dt_status_ok(&status)) {
+        dt_cluster_fail(n, status);
+        return;
     }
+    n->routed_ns = now_ns;
+    n->form = m->form;
+    n->route = *m;
+    n->has_route = n->is_elastic;
+    n->agent.base = n->agent.attempt = m->attempt;
+    n->agent.is_ready = !n->is_elastic;
+    n->stage = m->port == 0 ? DT_STAGE_JOINS : DT_STAGE_GOES;
+    if (m->port == 0) {
+        dt_agent_meet(&n->agent, 0, n->goal.host, now_ns);
+        return;
+    }
+    dt_agentlink_close(&n->links[0]);
+    n->goal.port = m->port;
+    memcpy(n->goal.host, m->text, strlen(m->text) + 1);
+    n->try_ns = now_ns;
+    n->tries = 0;
+}
+
+/* Node 0 is silent, or has closed the connection. */
+static void lose_root(DtCluster *n, uint64_t now_ns)
+{
+    if (n->is_elastic && n->form > 0)
+        dt_cluster_regroup(n, now_ns);
+    else
+        dt_cluster_fail(n, dt_status_fail(DT_EXIT_RETRY,
+                                          "node 0 has gone before the ranks were started"));
+}
+
+static void hear_root(DtCluster *n, const DtMessage *m, uint64_t now_ns)
+{
+    n->heard_ns = now_ns;
+    if (m->kind == DT_MESSAGE_ROUTE)
+        take_route(n, m, now_ns);
+    else if (m->kind == DT_MESSAGE_FAILED)
+        dt_cluster_fail(n, dt_cluster_status_of(m));
+    else if (m->kind == DT_MESSAGE_RESULT) {
+        n->stage = DT_STAGE_OVER;
+        n->code = m->code;
+    } else if (m->kind != DT_MESSAGE_BEAT)
+        lose_root(n, now_ns);
 }
 
 static void wait_for_route(DtCluster *n, uint64_t now_ns)
 {
+    const DtMessage beat = {.kind = DT_MESSAGE_BEAT};
     DtMessage m;
     const bool lives = dt_agentlink_pump(&n->links[0]);
-    const int got = dt_agentlink_next(&n->links[0], &m);
-    if (got == 1 && m.kind == DT_MESSAGE_ROUTE)
-        take_route(n, &m, now_ns);
-    else if (got == 1 && m.kind == DT_MESSAGE_FAILED)
-        fail(n, status_of(&m));
-    else if (!lives || got != 0)
-        fail(n, dt_status_fail(DT_EXIT_RETRY,
-                               "node 0 has gone before the ranks were started"));
-    else if (!n->is_said && now_ns > n->began_ns + say_after_ns) {
-        dt_say("waits until all nodes are there");
+    int got = 0;
+    while (n->stage == DT_STAGE_WAITS && (got = dt_agentlink_next(&n->links[0], &m)) > 0)
+        hear_root(n, &m, now_ns);
+    if (n->stage != DT_STAGE_WAITS)
+        return;
+    if (!lives || got != 0 || now_ns > n->heard_ns + silence_ns) {
+        lose_root(n, now_ns);
+        return;
+    }
+    if (now_ns > n->beat_ns + beat_ns) {
+        n->beat_ns = now_ns;
+        dt_agentlink_send(&n->links[0], &beat);
+    }
+    if (!n->is_said && now_ns > n->began_ns + say_after_ns) {
+        dt_say(n->is_elastic ? "waits until the run needs this host"
+                             : "waits until all nodes are there");
         n->is_said = true;
-    } else if (now_ns > n->began_ns + 2 * come_ns)
-        fail(n, dt_status_fail(DT_EXIT_RETRY, "node 0 waits for other nodes for too long"));
+    }
 }
 
 /* ---- the tree ---- */
 
+static bool is_child_missing(const DtCluster *n)
+{
+    bool any = false;
+    for (uint32_t i = 1; i < n->agent.n; i++)
+        any = any || !n->agent.at[i].is_there;
+    return any;
+}
+
+/* Elastic: children that do not come are lost, and so is the formation. */
+static void miss_children(DtCluster *n, uint64_t now_ns)
+{
+    for (uint32_t i = 1; i < n->agent.n; i++)
+        if (!n->agent.at[i].is_there && !n->agent.at[i].is_lost)
+            dt_agent_miss(&n->agent, i, "it has not come to its parent", now_ns);
+}
+
 static void join(DtCluster *n, uint64_t now_ns)
 {
-    if (dt_agent_has_joined(&n->agent)) {
-        dt_newcomers_free(n->newcomers);
-        n->newcomers = NULL;
+    if (dt_agent_has_joined(&n->agent) && n->agent.is_ready) {
+        if (!n->is_elastic) {
+            dt_newcomers_free(n->newcomers);
+            n->newcomers = NULL;
+        }
         n->stage = DT_STAGE_MET;
-    } else if (now_ns > n->routed_ns + 2 * join_ns) {
+    } else if (n->is_elastic && now_ns > n->routed_ns + elastic_ns && is_child_missing(n)) {
+        miss_children(n, now_ns);
+        n->stage = DT_STAGE_BROKEN;
+    } else if (!n->is_elastic && now_ns > n->routed_ns + 2 * join_ns) {
         const DtStatus status = dt_status_fail(
             DT_EXIT_RETRY, "the nodes below node %u have not come within %d s; a firewall must let "
                            "dtrun's connections between all hosts through",
             n->node, (int)(2 * join_ns / 1000000000u));
-        dt_agent_fail(&n->agent, status.code, status.message, now_ns);
-        fail(n, status);
+        dt_agent_fail(&n->agent, status.code, 0, status.message, now_ns);
+        dt_cluster_fail(n, status);
     }
 }
 
@@ -430,30 +399,38 @@ static void join(DtCluster *n, uint64_t now_ns)
 static bool hear_neighbours(DtCluster *n, uint64_t now_ns)
 {
     dt_cluster_pump(n, now_ns);
-    if (!n->agent.has_note)
+    dt_cluster_ask_plan(n, now_ns);
+    if (n->is_elastic && n->agent.has_lost)
+        n->stage = DT_STAGE_BROKEN;
+    else if (n->agent.has_note)
+        dt_cluster_fail(n, dt_cluster_status_of(&n->agent.note));
+    else
         return true;
     n->agent.has_note = false;
-    fail(n, status_of(&n->agent.note));
     return false;
 }
 
 void dt_cluster_step(DtCluster *n, uint64_t now_ns)
 {
     take_newcomers(n, now_ns);
-    if ((n->stage == DT_STAGE_WAITS || n->stage == DT_STAGE_GOES || n->stage == DT_STAGE_JOINS) &&
-        !hear_neighbours(n, now_ns))
+    if (n->form > 0 && n->stage != DT_STAGE_GATHERS)
+        dt_cluster_hear_waiting(n, now_ns);
+    if ((n->stage == DT_STAGE_GOES || n->stage == DT_STAGE_JOINS) && !hear_neighbours(n, now_ns))
         return;
     switch (n->stage) {
-    case DT_STAGE_GATHERS: gather(n, now_ns); return;
+    case DT_STAGE_GATHERS: dt_cluster_gather(n, now_ns); return;
+    case DT_STAGE_GATHERED: dt_cluster_hear_waiting(n, now_ns); return;
     case DT_STAGE_CONNECTS:
     case DT_STAGE_GOES: connect_on(n, now_ns); return;
     case DT_STAGE_WAITS: wait_for_route(n, now_ns); return;
     case DT_STAGE_JOINS: join(n, now_ns); return;
     case DT_STAGE_REFUSES:
-        if (n->n_gathered >= n->nodes || now_ns > n->began_ns + refuse_ns)
-            fail(n, n->refuses ? DT_OK : status_of(&n->refusal));
+        if (n->n_gathered >= n->seats || now_ns > n->began_ns + refuse_ns)
+            dt_cluster_fail(n, n->refuses ? DT_OK : dt_cluster_status_of(&n->refusal));
         return;
     case DT_STAGE_MET: dt_cluster_pump(n, now_ns); return;
+    case DT_STAGE_BROKEN:
+    case DT_STAGE_OVER:
     case DT_STAGE_FAILED: return;
     }
 }
@@ -466,37 +443,43 @@ static void send_to_neighbour(void *context, uint32_t neighbour, const DtMessage
     dt_agentlink_send(&n->links[neighbour], m);
 }
 
-/* Opens the sockets of a node that takes others: node 0, or one that has children. */
+/* Opens the socket of a node that takes others: node 0, or one that has children, or may have. */
 static DtStatus open_listener(DtCluster *n)
 {
-    uint16_t port = 0;
-    if (n->node > 0 && (n->refuses || dt_tree_children(n->nodes, n->node) == 0))
+    const bool has_children = n->is_elastic || dt_tree_children(n->seats, n->seat) > 0;
+    if (n->seat > 0 && (n->refuses || !has_children))
         return DT_OK;
-    const DtStatus status = listen_at(n, n->node == 0 ? n->meet.port : 0, &port);
-    if (n->node > 0)
-        n->gathered->port = port;
-    return status;
+    return dt_cluster_listen(n, n->seat == 0 ? n->meet.port : 0);
+}
+
+DtStatus dt_cluster_take_place(DtCluster *n, uint32_t nodes, uint32_t node, uint32_t ranks)
+{
+    n->nodes = nodes;
+    n->node = node;
+    dt_agent_init(&n->agent, nodes, node, ranks);
+    n->agent.base = n->agent.attempt = n->attempts;
+    n->agent.send = send_to_neighbour;
+    n->agent.context = n;
+    n->agent.wait = dt_cluster_note_wait;
+    free(n->waiters);
+    n->waiters = calloc(dt_spread_count(ranks, nodes, node), sizeof *n->waiters);
+    return n->waiters ? DT_OK : dt_status_fail(DT_EXIT_RETRY, "no memory for %u nodes", nodes);
 }
 
 static DtStatus open_with(DtCluster *n, uint32_t ranks)
 {
-    const uint32_t n_gathered = n->node == 0 ? n->nodes : 1;
-    dt_agent_init(&n->agent, n->nodes, n->node, ranks);
-    n->agent.send = send_to_neighbour;
-    n->agent.context = n;
-    n->agent.wait = dt_cluster_note_wait;
-    n->stage = n->node == 0 ? DT_STAGE_GATHERS : DT_STAGE_CONNECTS;
+    n->ranks = ranks;
+    n->agent = (DtAgent){.first = 1, .n = 1};
+    n->stage = n->seat == 0 ? DT_STAGE_GATHERS : DT_STAGE_CONNECTS;
     n->began_ns = dt_now_ns();
     n->greeting.fd = n->refuser.fd = -1;
+    n->code = DT_EXIT_RETRY;
     for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++)
         n->links[i].fd = -1;
-    n->gathered = calloc(n_gathered, sizeof *n->gathered);
-    n->waiters = calloc(dt_spread_count(ranks, n->nodes, n->node), sizeof *n->waiters);
-    if (!n->gathered || !n->waiters)
-        return dt_status_fail(DT_EXIT_RETRY, "no memory for %u nodes", n->nodes);
-    for (uint32_t i = 0; i < n_gathered; i++)
-        n->gathered[i].fd = -1;
-    dt_socket_make_room(n_gathered);
+    n->gathered = n->seat == 0 ? calloc(n->seats, sizeof *n->gathered) : NULL;
+    if (n->seat == 0 && !n->gathered)
+        return dt_status_fail(DT_EXIT_RETRY, "no memory for %u nodes", n->seats);
+    dt_socket_make_room(n->seat == 0 ? n->seats : 1);
     DtStatus status = dt_key_find(n->key);
     if (dt_status_ok(&status))
         status = dt_socket_parse(n->options->meet, &n->meet);
@@ -508,10 +491,12 @@ static DtCluster *new_cluster(const DtRunOptions *options, const DtPlan *plan, u
                               bool (*is_over)(void *context), void *context)
 {
     DtCluster *n = calloc(1, sizeof *n);
+    const uint32_t seats = (uint32_t)options->nodes, seat = (uint32_t)options->node;
     if (n)
         *n = (DtCluster){.options = options, .facts = facts_of(options, plan, words),
-                         .nodes = (uint32_t)options->nodes, .node = (uint32_t)options->node,
-                         .is_over = is_over, .context = context};
+                         .seats = seats, .seat = seat, .nodes = seats, .node = seat,
+                         .is_elastic = dt_cluster_is_elastic(options), .is_over = is_over,
+                         .context = context};
     return n;
 }
 
@@ -526,6 +511,25 @@ DtStatus dt_cluster_open(const DtRunOptions *options, const DtPlan *plan, uint64
     return *ret_cluster ? open_with(*ret_cluster, ranks) : no_memory;
 }
 
+/* Each host is the node that its number says. */
+static void form_of_all(DtCluster *n)
+{
+    DtFormation all = {.nodes = n->seats, .ranks = n->ranks,
+                       .seats = calloc(n->seats, sizeof *all.seats)};
+    const DtClusterRoute route = {.nodes = n->seats};
+    for (uint32_t i = 0; all.seats && i < n->seats; i++)
+        all.seats[i] = i;
+    if (!all.seats)
+        dt_cluster_fail(n, no_memory);
+    else if (!dt_cluster_form(n, &all, &route))
+        n->stage = DT_STAGE_GATHERS;
+    if (n->stage == DT_STAGE_JOINS) {
+        dt_newcomers_free(n->newcomers); /* closes the socket: later connections are refused */
+        n->newcomers = NULL;
+    }
+    free(all.seats);
+}
+
 DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                          bool (*is_over)(void *context), void *context, DtCluster **ret_cluster)
 {
@@ -534,6 +538,8 @@ DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64
     while (dt_status_ok(&status) && n->stage != DT_STAGE_MET && n->stage != DT_STAGE_FAILED) {
         dt_cluster_sleep(n);
         dt_cluster_step(n, dt_now_ns());
+        if (n->stage == DT_STAGE_GATHERED)
+            form_of_all(n);
         if (is_over(context) && n->stage != DT_STAGE_FAILED)
             return dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for %s",
                                   n->node == 0 ? "the other nodes" : "node 0");
@@ -554,7 +560,7 @@ void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t
     snprintf(n->refusal.text, sizeof n->refusal.text, "%s", why->message);
     const DtStatus status = open_with(n, n->nodes);
     if (dt_status_ok(&status) && n->node == 0)
-        begin_refusal(n, dt_now_ns());
+        dt_cluster_begin_refusal(n, dt_now_ns());
     while (dt_status_ok(&status) && n->stage != DT_STAGE_FAILED) {
         dt_cluster_sleep(n);
         dt_cluster_step(n, dt_now_ns());
@@ -566,9 +572,8 @@ void dt_cluster_part(DtCluster *n)
 {
     if (!n)
         return;
-    for (uint32_t i = 0; n->node == 0 && n->gathered && i < n->nodes; i++)
-        if (n->gathered[i].fd >= 0)
-            close(n->gathered[i].fd);
+    if (n->gathered)
+        dt_cluster_tell_waiting(n);
     for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++) {
         const uint64_t until_ns = dt_now_ns() + 1000000000u;
         while (n->links[i].fd >= 0 && n->links[i].n_out > 0 && dt_agentlink_pump(&n->links[i]) &&
@@ -580,6 +585,7 @@ void dt_cluster_part(DtCluster *n)
     if (n->greeting.fd >= 0)
         close(n->greeting.fd);
     dt_newcomers_free(n->newcomers);
+    dt_cluster_forget_plan(n);
     free(n->gathered);
     free(n->waiters);
     free(n);

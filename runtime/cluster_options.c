@@ -6,17 +6,14 @@
 
 uint32_t dt_cluster_ranks(const DtRunOptions *options, const DtPlan *plan)
 {
-    const uint32_t ranks = plan->meta->n_ranks;
-    return options->nodes > 1
-               ? dt_spread_count(ranks, (uint32_t)options->nodes, (uint32_t)options->node)
-               : ranks;
+    const uint32_t ranks = plan->meta->n_ranks, hosts = dt_cluster_hosts(options);
+    return dt_spread_count(ranks, hosts, (uint32_t)options->node % hosts);
 }
 
 uint32_t dt_cluster_first(const DtRunOptions *options, const DtPlan *plan)
 {
-    return options->nodes > 1 ? dt_spread_first(plan->meta->n_ranks, (uint32_t)options->nodes,
-                                                (uint32_t)options->node)
-                              : 0;
+    const uint32_t hosts = dt_cluster_hosts(options);
+    return dt_spread_first(plan->meta->n_ranks, hosts, (uint32_t)options->node % hosts);
 }
 
 bool dt_cluster_is_here(const DtRank *rank, uint32_t other)
@@ -49,6 +46,10 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
         return dt_status_fail(DT_EXIT_USAGE,
                               "--node and --meet are of a run over several machines: how many is "
                               "said by --nodes");
+    if (options->spares > 0 && options->spares >= nodes)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--spares %lld of %lld machines leaves none for ranks",
+                              (long long)options->spares, nodes > 1 ? nodes : 1);
     if (nodes <= 1 && options->node == 0)
         return DT_OK;
     if (options->node < 0 || options->node >= nodes)
@@ -61,12 +62,11 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
             "--nodes %lld needs --meet HOST:PORT, the same on each machine: node 0's "
             "address and a free port there",
             nodes);
-    if (ranks % nodes)
+    if (ranks % dt_cluster_hosts(options))
         return dt_status_fail(
             DT_EXIT_USAGE,
-            "the plan has %lld ranks, which are not the same number on each of %lld "
-            "nodes",
-            ranks, nodes);
+            "the plan has %lld ranks, which are not the same number on each of %u nodes",
+            ranks, dt_cluster_hosts(options));
     if (dt_run_predicts(options) && plan->n_channels)
         return dt_status_fail(
             DT_EXIT_USAGE,

@@ -28,7 +28,7 @@ uint32_t dt_dryrun_torn(const DtRunOptions *options, const DtPlan *plan)
 {
     const char *name;
     const uint32_t size = (uint32_t)fastest(plan, &name), ranks = plan->meta->n_ranks,
-                   nodes = options->nodes > 1 ? (uint32_t)options->nodes : 1;
+                   nodes = dt_cluster_hosts(options);
     uint32_t torn = 0;
     for (uint32_t first = 0; first + size <= ranks; first += size)
         torn += dt_spread_node(ranks, nodes, first) !=

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a run goes on when ranks are lost (--elastic):
+/* How a run goes on when hosts or ranks are lost, or when hosts come (--elastic, --spares):
  *
- *     choose how many ranks there can be (roster.h) | have a plan made for them (elastic.h) | take
- *     its path, and the words that start its ranks, in the place of the present ones */
+ *     node 0 chooses hosts and ranks (roster.h) | it has a plan made for them (elastic.h) | all
+ *     take the plan, and the words that start its ranks, in the place of the present ones
+ *
+ * On one host there is only that host. With several, agents stay: they leave their tree, find each
+ * other anew (cluster_meet.c), and those that do not find the plan in their own folder get it from
+ * their parents. */
+#include "base/file.h"
 #include "plan/read.h"
+#include "runtime/remote.h"
 #include "runtime/say.h"
 #include "runtime/supervisor_internal.h"
 
@@ -12,43 +18,52 @@
 #include <string.h>
 #include <time.h>
 
-DtStatus dt_formation_open(DtSupervisor *all)
+/* ---- the beginning ---- */
+
+/* Which numbers of ranks the plan can have. Spares alone need no other plan. */
+static DtStatus find_sizes(const DtRunOptions *options, uint32_t ranks, DtRoster *roster)
 {
-    const DtRunOptions *options = all->given.options;
-    const uint32_t ranks = all->given.plan->meta->n_ranks;
-    DtElasticSizes sizes;
-    if (!options->elastic)
-        return DT_OK;
-    DtStatus status = dt_elastic_sizes(options->plan_path, &sizes);
+    DtElasticSizes sizes = {.multiple = ranks, .most = ranks};
+    DtStatus status =
+        options->elastic ? dt_elastic_sizes(options->plan_path, &sizes) : DT_OK;
     if (!dt_status_ok(&status))
         return dt_status_fail(DT_EXIT_USAGE, "--elastic: %.450s", status.message);
     const int64_t least = options->elastic > sizes.multiple ? options->elastic : sizes.multiple;
-    if (ranks <= least)
-        return dt_status_fail(DT_EXIT_USAGE,
-                              "--elastic: a plan of %u ranks cannot have fewer, but for at least "
-                              "%lld and multiples of %lld",
-                              ranks, (long long)options->elastic, (long long)sizes.multiple);
-    all->elastic = dt_elastic_open(options->plan_path, ranks);
-    all->formation =
-        (DtFormation){.nodes = 1, .ranks = ranks, .seats = calloc(1, sizeof(uint32_t))};
-    if (!all->elastic || !all->formation.seats ||
-        !dt_roster_open(&all->roster, 1, ranks, ranks))
-        return dt_status_fail(DT_EXIT_RETRY, "no memory for hosts and plans");
-    all->roster.multiple = (uint32_t)sizes.multiple;
-    all->roster.least = (uint32_t)least;
-    return DT_OK;
+    roster->multiple = (uint32_t)sizes.multiple;
+    roster->least = (uint32_t)least;
+    if (ranks > least || options->spares > 0)
+        return DT_OK;
+    return dt_status_fail(DT_EXIT_USAGE,
+                          "--elastic: a plan of %u ranks cannot have fewer, but for at least %lld "
+                          "and multiples of %lld",
+                          ranks, (long long)options->elastic, (long long)sizes.multiple);
 }
 
-static void free_words(DtSupervisor *all)
+DtStatus dt_formation_open(DtSupervisor *all)
+{
+    const DtRunOptions *options = all->given.options;
+    const uint32_t ranks = all->given.plan->meta->n_ranks, hosts = dt_cluster_hosts(options),
+                   seats = options->nodes > 1 ? (uint32_t)options->nodes : 1;
+    if (!dt_cluster_is_elastic(options))
+        return DT_OK;
+    all->elastic = dt_elastic_open(options->plan_path, ranks);
+    all->formation = (DtFormation){.nodes = hosts, .ranks = ranks,
+                                   .seats = calloc(seats, sizeof *all->formation.seats)};
+    if (!all->elastic || !all->formation.seats ||
+        !dt_roster_open(&all->roster, seats, ranks / hosts, ranks))
+        return dt_status_fail(DT_EXIT_RETRY, "no memory for hosts and plans");
+    return options->node == 0 ? find_sizes(options, ranks, &all->roster) : DT_OK;
+}
+
+static void drop_place(DtSupervisor *all)
 {
     if (all->fewer.plan.meta)
         dt_read_close(&all->fewer);
     all->fewer = (DtPlanFile){0};
-    if (all->words) {
-        free((void *)(uintptr_t)all->own.plan_path);
-        free(all->words);
-    }
+    free(all->words);
+    free(all->path);
     all->words = NULL;
+    all->path = NULL;
 }
 
 void dt_formation_close(DtSupervisor *all)
@@ -56,135 +71,321 @@ void dt_formation_close(DtSupervisor *all)
     dt_elastic_close(all->elastic);
     dt_roster_close(&all->roster);
     free(all->formation.seats);
-    free_words(all);
+    drop_place(all);
 }
 
-/* ---- the plan ---- */
+/* ---- the place of this host ---- */
 
-/* Puts the plan, which is open, in the place of the present one: also in the words that ranks are
- * started with. */
-static DtStatus take_file(DtSupervisor *all, const DtPlanFile *file, const char *path)
+/* The words that start ranks: the given ones, with the plan's path, and where they are. Later
+ * options count more. */
+static char **make_words(const DtSupervisor *all, const DtRunOptions *own, char numbers[2][24],
+                         int *ret_n)
 {
     const DtGiven *given = &all->given;
-    DtStatus status = dt_supervisor_check(given->options, &file->plan);
-    char **words = calloc((size_t)given->argc + 1, sizeof *words);
-    char *copy = strdup(path);
-    if (dt_status_ok(&status) && (!words || !copy))
+    char *more[] = {"--nodes", numbers[0], "--node", numbers[1], "--spares", "0", "--comm", "shm"};
+    const int n_more = !all->cluster ? 0 : own->comm != given->options->comm ? 8 : 6;
+    char **words = calloc((size_t)(given->argc + n_more) + 1, sizeof *words);
+    for (int i = 0; words && i < given->argc; i++)
+        words[i] = given->argv[i] == given->options->plan_path ? (char *)(uintptr_t)own->plan_path
+                                                               : given->argv[i];
+    if (words)
+        memcpy(words + given->argc, more, (size_t)n_more * sizeof *more);
+    *ret_n = given->argc + n_more;
+    return words;
+}
+
+/* Makes this node number `node` of `nodes`, with the plan in the file; NULL: the given one. Takes
+ * over the file if it succeeds. */
+static DtStatus take_place(DtSupervisor *all, uint32_t nodes, uint32_t node, const char *path,
+                           const DtPlanFile *file)
+{
+    const DtGiven *given = &all->given;
+    const DtPlan *plan = file ? &file->plan : given->plan;
+    DtRunOptions own = *given->options;
+    own.plan_path = strdup(path);
+    own.nodes = nodes;
+    own.node = node;
+    own.spares = 0;
+    if (nodes == 1 && own.comm && (strcmp(own.comm, "ucx") == 0 || strcmp(own.comm, "tcp") == 0))
+        own.comm = "shm"; /* there is no other host */
+    DtStatus status = all->cluster ? dt_supervisor_fits(&own, plan)
+                                   : dt_supervisor_check(&own, plan);
+    int n_words;
+    char **words = make_words(all, &own, all->numbers, &n_words);
+    if (dt_status_ok(&status) && (!own.plan_path || !words))
         status = dt_status_fail(DT_EXIT_RETRY, "no memory for the command line");
     if (!dt_status_ok(&status)) {
+        free((void *)(uintptr_t)own.plan_path);
         free(words);
-        free(copy);
         return status;
     }
-    for (int i = 0; i < given->argc; i++)
-        words[i] = given->argv[i] == given->options->plan_path ? copy : given->argv[i];
-    free_words(all);
-    all->own = *given->options;
-    all->own.plan_path = copy;
+    drop_place(all);
+    snprintf(all->numbers[0], sizeof all->numbers[0], "%u", nodes);
+    snprintf(all->numbers[1], sizeof all->numbers[1], "%u", node);
+    all->own = own;
     all->options = &all->own;
+    all->path = (char *)(uintptr_t)own.plan_path;
     all->argv = all->words = words;
-    all->fewer = *file;
-    all->plan = &all->fewer.plan;
+    all->argc = n_words;
+    if (file)
+        all->fewer = *file;
+    all->plan = file ? &all->fewer.plan : given->plan;
+    all->n_ranks = all->plan->meta->n_ranks;
+    all->first = dt_cluster_first(&all->own, all->plan);
+    all->n_local = dt_cluster_ranks(&all->own, all->plan);
     return DT_OK;
 }
 
-/* Opens the plan that was made for so many ranks, and takes it. False with a good status: the file
- * has changed since. */
-static bool take_plan(DtSupervisor *all, uint32_t ranks, DtStatus *ret_status)
+/* Opens the plan for so many ranks, and takes it if it has the digest. False with a good status: it
+ * is another file, or there is none. */
+static bool take_plan(DtSupervisor *all, uint32_t nodes, uint32_t node, uint32_t ranks,
+                      uint64_t digest, DtStatus *ret_status)
 {
     char path[4096];
     DtPlanFile file;
-    dt_elastic_path(all->elastic, ranks, path);
     *ret_status = DT_OK;
+    if (ranks == all->given.plan->meta->n_ranks) {
+        *ret_status = take_place(all, nodes, node, all->given.options->plan_path, NULL);
+        return dt_status_ok(ret_status);
+    }
+    dt_elastic_path(all->elastic, ranks, path);
     const DtStatus opened = dt_read_file(path, &file);
     if (!dt_status_ok(&opened))
         return false;
-    if (file.plan.digest == dt_elastic_digest(all->elastic, ranks))
-        *ret_status = take_file(all, &file, path);
-    else {
-        dt_read_close(&file);
-        return false;
-    }
-    if (dt_status_ok(ret_status))
+    const bool is_it = file.plan.digest == digest && file.plan.meta->n_ranks == ranks;
+    if (is_it)
+        *ret_status = take_place(all, nodes, node, path, &file);
+    if (is_it && dt_status_ok(ret_status))
         return true;
     dt_read_close(&file);
     return false;
 }
 
-/* Waits a tenth of a second. Whether a signal has come that ends the run. */
-static bool is_ended(const DtSupervisor *all)
-{
-    const struct timespec look = {.tv_nsec = DT_SUPERVISOR_LOOK_NS};
-    int signal;
-    do
-        signal = sigtimedwait(&all->signals, NULL, &look);
-    while (signal == SIGCHLD);
-    return signal > 0;
-}
-
-/* Has the plan made, and takes it. */
-static DtStatus get_plan(DtSupervisor *all, uint32_t ranks)
-{
-    DtStatus status = DT_OK;
-    for (;;) {
-        const DtElasticState state = dt_elastic_get(all->elastic, ranks, false, &status);
-        if (state == DT_ELASTIC_FAILED)
-            return status;
-        if (state == DT_ELASTIC_READY) {
-            if (take_plan(all, ranks, &status) || !dt_status_ok(&status))
-                return status;
-            dt_elastic_forget(all->elastic, ranks);
-        }
-        if (is_ended(all))
-            return dt_status_fail(DT_EXIT_INTERRUPTED, "ended by a signal");
-    }
-}
-
-/* ---- all of it ---- */
-
-static void say_how(const DtSupervisor *all, uint32_t before)
-{
-    const char *path = all->options->plan_path;
-    if (all->has_saved && all->saved_step >= 0)
-        dt_say("going on with %u of %u ranks (%s) from the checkpoint after %lld steps",
-               all->formation.ranks, before, path, (long long)all->saved_step);
-    else
-        dt_say("going on with %u of %u ranks (%s); this run has saved nothing so far",
-               all->formation.ranks, before, path);
-}
+/* ---- node 0 ---- */
 
 static DtStatus too_few(const DtSupervisor *all)
 {
+    const DtRoster *r = &all->roster;
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < r->n; i++)
+        slots += r->seats[i].is_there ? r->seats[i].slots : 0;
+    slots = slots < r->ceiling ? slots : r->ceiling;
     return dt_status_fail(DT_EXIT_RETRY,
                           "the layout can have multiples of %u ranks, at most %u, and there are "
                           "%u; --elastic allows no fewer than %u",
-                          all->roster.multiple, all->roster.most, all->roster.ceiling,
-                          all->roster.least);
+                          r->multiple, r->most, slots, r->least);
+}
+
+/* Chooses ranks and hosts, has the plan made, and takes it. False with a good status: call it
+ * again. */
+static bool choose(DtSupervisor *all, DtStatus *ret_status)
+{
+    DtFormation *f = &all->formation;
+    DtStatus why = all->why;
+    if (!dt_roster_choose(&all->roster, f)) {
+        *ret_status = dt_status_ok(&why) ? too_few(all) : why;
+        return false;
+    }
+    *ret_status = DT_OK;
+    switch (dt_elastic_get(all->elastic, f->ranks, false, &why)) {
+    case DT_ELASTIC_BUSY:
+        if (all->said_ranks != f->ranks)
+            dt_say("compiling for %u ranks", f->ranks);
+        all->said_ranks = f->ranks;
+        return false;
+    case DT_ELASTIC_READY:
+        if (take_plan(all, f->nodes, 0, f->ranks, dt_elastic_digest(all->elastic, f->ranks), &why))
+            return true;
+        if (dt_status_ok(&why)) {
+            dt_elastic_forget(all->elastic, f->ranks);
+            return false;
+        }
+        break;
+    case DT_ELASTIC_FAILED: break;
+    }
+    if (why.code == DT_EXIT_IO || why.code == DT_EXIT_INTERRUPTED)
+        *ret_status = why;
+    all->roster.is_bad[f->ranks] = true; /* fewer may do */
+    all->why = why;
+    return false;
+}
+
+static void say_how(const DtSupervisor *all, uint32_t before)
+{
+    char hosts[40] = "", since[80] = "; this run has saved nothing so far";
+    if (all->cluster)
+        snprintf(hosts, sizeof hosts, " on %u host%s", all->formation.nodes,
+                 all->formation.nodes == 1 ? "" : "s");
+    if (all->has_saved && all->saved_step >= 0)
+        snprintf(since, sizeof since, " from the checkpoint after %lld steps",
+                 (long long)all->saved_step);
+    dt_say("going on with %u of %u ranks%s (%s)%s", all->formation.ranks, before, hosts,
+           all->options->plan_path, since);
+}
+
+/* Ends the run, since there is no way to go on. */
+static bool end_with(DtSupervisor *all, const DtStatus *status)
+{
+    dt_say("the run does not go on: %s", status->message);
+    all->code = status->code == DT_EXIT_INTERRUPTED ? DT_EXIT_INTERRUPTED : DT_EXIT_RETRY;
+    if (all->cluster)
+        dt_cluster_set_code(all->cluster, all->code);
+    return false;
+}
+
+/* ---- one host ---- */
+
+static bool form_alone(DtSupervisor *all)
+{
+    const struct timespec look = {.tv_nsec = DT_SUPERVISOR_LOOK_NS};
+    const uint32_t before = all->n_ranks;
+    DtStatus status = DT_OK;
+    while (!choose(all, &status)) {
+        if (!dt_status_ok(&status))
+            return end_with(all, &status);
+        const int signal = sigtimedwait(&all->signals, NULL, &look);
+        status = dt_status_fail(DT_EXIT_INTERRUPTED, "ended by a signal");
+        if (signal > 0 && signal != SIGCHLD)
+            return end_with(all, &status);
+    }
+    say_how(all, before);
+    return true;
+}
+
+/* ---- several hosts ---- */
+
+/* Node 0: chooses, and tells the hosts. False: the run ends. */
+static bool form(DtSupervisor *all, uint32_t before)
+{
+    DtStatus status;
+    if (dt_cluster_was_stopped(all->cluster)) {
+        status = dt_status_fail(DT_EXIT_INTERRUPTED, "ended by a signal to another host");
+        return end_with(all, &status);
+    }
+    if (!choose(all, &status))
+        return dt_status_ok(&status) || end_with(all, &status);
+    const DtClusterRoute route = {.digest = all->plan->digest, .has_saved = all->has_saved};
+    if (!dt_cluster_form(all->cluster, &all->formation, &route))
+        return true;
+    dt_cluster_have_plan(all->cluster, all->fewer.view.at, all->fewer.view.len);
+    if (before > 0)
+        say_how(all, before);
+    return true;
+}
+
+/* Another host: takes the place that node 0 has chosen for it, if its plan is here. False: this
+ * host cannot. */
+static bool take_route(DtSupervisor *all, bool is_last)
+{
+    const DtClusterRoute r = dt_cluster_route(all->cluster);
+    DtStatus status;
+    if (take_plan(all, r.nodes, r.node, r.ranks, r.digest, &status)) {
+        dt_cluster_have_plan(all->cluster, all->fewer.view.at, all->fewer.view.len);
+        all->has_saved = r.has_saved;
+        return true;
+    }
+    if (dt_status_ok(&status) && !is_last) {
+        dt_cluster_need_plan(all->cluster);
+        return true;
+    }
+    if (dt_status_ok(&status))
+        status = dt_status_fail(DT_EXIT_FAILED, "the plan that node 0 has sent is damaged");
+    dt_say("this host cannot take part: %s", status.message);
+    all->code = status.code;
+    return false;
+}
+
+/* Writes the plan that has come to its place, and takes it. */
+static bool take_fetched(DtSupervisor *all)
+{
+    char path[4096];
+    size_t len;
+    const uint8_t *bytes = dt_cluster_fetched(all->cluster, &len);
+    dt_elastic_path(all->elastic, dt_cluster_route(all->cluster).ranks, path);
+    const DtStatus status = dt_file_write(path, bytes, len);
+    if (dt_status_ok(&status))
+        return take_route(all, true);
+    dt_say("this host cannot take part: %s", status.message);
+    all->code = status.code;
+    return false;
+}
+
+/* Handles signals while hosts find each other. False: this host ends. */
+static bool goes_on(DtSupervisor *all)
+{
+    const int asked = dt_supervisor_asked(all);
+    if (asked == 0)
+        return true;
+    all->code = DT_EXIT_INTERRUPTED;
+    if (all->given.options->node == 0)
+        dt_cluster_set_code(all->cluster, all->code);
+    else if (asked > 0 && !all->has_asked && dt_cluster_ask_stop(all->cluster)) {
+        all->has_asked = true; /* node 0 tells when the run has ended */
+        return true;
+    }
+    return false;
+}
+
+static bool end_as_told(DtSupervisor *all, DtClusterTurn turn)
+{
+    const DtStatus why = dt_cluster_why(all->cluster, &all->code);
+    if (turn == DT_TURN_FAILED)
+        dt_say("%s", why.message);
+    return false;
+}
+
+/* Until all hosts of a formation have met. before: ranks of the last one; 0: there was none. */
+static bool meet(DtSupervisor *all, uint32_t before)
+{
+    bool good = true;
+    all->has_asked = false;
+    while (good) {
+        const DtClusterTurn turn = dt_cluster_turn(all->cluster);
+        switch (turn) {
+        case DT_TURN_WAITS: break;
+        case DT_TURN_GATHERED: good = form(all, before); break;
+        case DT_TURN_ROUTED: good = take_route(all, false); break;
+        case DT_TURN_FETCHED: good = take_fetched(all); break;
+        case DT_TURN_MET:
+            all->attempt = dt_cluster_route(all->cluster).attempts;
+            return true;
+        case DT_TURN_OVER:
+        case DT_TURN_FAILED: return end_as_told(all, turn);
+        }
+        good = good && goes_on(all);
+    }
+    return false;
+}
+
+bool dt_formation_meet(DtSupervisor *all, uint64_t words, bool (*is_over)(void *context))
+{
+    const DtStatus status =
+        dt_cluster_begin(all->given.options, all->given.plan, words, is_over, all, &all->roster,
+                         &all->cluster);
+    if (dt_status_ok(&status))
+        return meet(all, 0);
+    dt_say("%s", status.message);
+    all->code = status.code;
+    return false;
 }
 
 bool dt_formation_make(DtSupervisor *all)
 {
     const uint32_t before = all->n_ranks;
-    DtStatus status = DT_OK;
-    dt_roster_lose_rank(&all->roster, &all->formation, 0);
-    dt_say("compiling for fewer than %u ranks", before);
-    for (;;) {
-        if (!dt_roster_choose(&all->roster, &all->formation)) {
-            status = dt_status_ok(&status) ? too_few(all) : status;
-            break;
-        }
-        status = get_plan(all, all->formation.ranks);
-        if (dt_status_ok(&status) || status.code == DT_EXIT_INTERRUPTED ||
-            status.code == DT_EXIT_IO)
-            break;
-        all->roster.is_bad[all->formation.ranks] = true;
-    }
-    if (!dt_status_ok(&status)) {
-        dt_say("the run does not go on with fewer ranks: %s", status.message);
-        all->code = status.code == DT_EXIT_INTERRUPTED ? DT_EXIT_INTERRUPTED : DT_EXIT_RETRY;
+    all->said_ranks = 0;
+    all->why = DT_OK;
+    if (!all->cluster)
+        return form_alone(all);
+    dt_cluster_regroup(all->cluster, dt_now_ns());
+    return meet(all, before);
+}
+
+bool dt_formation_wanted(DtSupervisor *all)
+{
+    const bool has_lost_host = all->cluster && !dt_cluster_is_whole(all->cluster);
+    if (!all->elastic || all->code != DT_EXIT_RETRY || all->stops || all->given.options->node > 0)
         return false;
-    }
-    all->n_ranks = all->n_local = all->formation.ranks;
-    say_how(all, before);
-    return true;
+    if (all->lost_node >= 0)
+        dt_roster_lose_rank(&all->roster, &all->formation, (uint32_t)all->lost_node);
+    return has_lost_host || all->lost_node >= 0;
 }

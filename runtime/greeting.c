@@ -36,6 +36,7 @@ static bool has_connected(DtGreeting *g)
     if (poll(&look, 1, 0) <= 0)
         return false;
     getsockopt(g->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    g->error = error;
     if (error)
         fail(g, DT_GREETING_GONE, strerror(error));
     return !error;

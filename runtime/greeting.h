@@ -26,6 +26,7 @@ typedef struct DtGreeting {
     DtChallenge challenge;
     DtWelcome welcome;
     char text[512];     /* after REFUSED, STRANGER and GONE */
+    int error;          /* after GONE: errno of the connection, or 0 */
 } DtGreeting;
 
 /* fd: connected, or about to be. hello: role, node, port and facts. */

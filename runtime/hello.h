@@ -53,7 +53,8 @@ typedef struct DtChallenge {
 typedef struct DtHello {
     uint64_t magic;
     uint32_t role, node;
-    uint32_t port, reserved; /* port: where it listens for others; 0: it does not */
+    uint32_t port; /* where it listens for others; 0: it does not */
+    uint32_t form; /* to a parent: the formation of which both are (message.h) */
     DtFacts facts;
     uint8_t nonce[DT_NONCE_BYTES], mac[DT_DIGEST_BYTES];
 } DtHello;

@@ -56,11 +56,14 @@ static bool read_line(char *line, Line *ret_line)
     return is_name(name);
 }
 
-static DtStatus check(const DtHostFile *hosts, const char *name, int64_t n_ranks)
+static DtStatus check(const DtHostFile *hosts, const char *name, int64_t n_ranks, int64_t spares)
 {
-    const long long n = hosts->n, ranks = n_ranks, slots = hosts->slots;
-    if (n == 0)
+    const long long n = hosts->n - spares, ranks = n_ranks, slots = hosts->slots;
+    if (hosts->n == 0)
         return dt_status_fail(DT_EXIT_USAGE, "%.300s lists no host", name);
+    if (n < 1)
+        return dt_status_fail(DT_EXIT_USAGE, "%.300s lists no host but %lld spares", name,
+                              (long long)spares);
     if (slots == 0 && ranks % n)
         return dt_status_fail(DT_EXIT_USAGE,
                               "the plan has %lld ranks, which are not the same number on each of "
@@ -75,7 +78,7 @@ static DtStatus check(const DtHostFile *hosts, const char *name, int64_t n_ranks
 }
 
 DtStatus dt_hostfile_parse(DtArena *memory, const char *text, const char *name, int64_t n_ranks,
-                           DtHostFile *ret_hosts)
+                           int64_t spares, DtHostFile *ret_hosts)
 {
     char *copy = dt_arena_strndup(memory, text, strlen(text)), *rest = copy;
     size_t lines = 1;
@@ -102,19 +105,19 @@ DtStatus dt_hostfile_parse(DtArena *memory, const char *text, const char *name, 
         ret_hosts->slots = line.slots;
         ret_hosts->names[ret_hosts->n++] = line.name;
     }
-    const DtStatus status = check(ret_hosts, name, n_ranks);
+    const DtStatus status = check(ret_hosts, name, n_ranks, spares);
     if (dt_status_ok(&status) && ret_hosts->slots == 0)
-        ret_hosts->slots = n_ranks / ret_hosts->n;
+        ret_hosts->slots = n_ranks / (ret_hosts->n - spares);
     return status;
 }
 
-DtStatus dt_hostfile_read(DtArena *memory, const char *path, int64_t n_ranks,
+DtStatus dt_hostfile_read(DtArena *memory, const char *path, int64_t n_ranks, int64_t spares,
                           DtHostFile *ret_hosts)
 {
     char *text;
     size_t len;
     const DtStatus status = dt_file_read(memory, path, MOST_BYTES, &text, &len);
-    return dt_status_ok(&status) ? dt_hostfile_parse(memory, text, path, n_ranks, ret_hosts)
+    return dt_status_ok(&status) ? dt_hostfile_parse(memory, text, path, n_ranks, spares, ret_hosts)
                                  : dt_status_fail(DT_EXIT_USAGE, "--hosts: %.450s",
                                                   status.message);
 }

@@ -14,11 +14,12 @@ typedef struct DtHostFile {
 } DtHostFile;
 
 /* Reads the file for a plan of n_ranks ranks. Hosts with equal numbers of slots, which together are
- * the ranks; without slots each has an equal share. Fails with DT_EXIT_USAGE otherwise. */
-DtStatus dt_hostfile_read(DtArena *memory, const char *path, int64_t n_ranks,
+ * the ranks but for the last `spares` hosts; without slots each has an equal share. Fails with
+ * DT_EXIT_USAGE otherwise. */
+DtStatus dt_hostfile_read(DtArena *memory, const char *path, int64_t n_ranks, int64_t spares,
                           DtHostFile *ret_hosts);
 /* The same from a text; name: of the file, for messages. */
 DtStatus dt_hostfile_parse(DtArena *memory, const char *text, const char *name, int64_t n_ranks,
-                           DtHostFile *ret_hosts);
+                           int64_t spares, DtHostFile *ret_hosts);
 
 #endif

@@ -249,16 +249,20 @@ DtStatus dt_launch_find(const char *wish, DtLaunch *ret_launch)
 
 DtStatus dt_launch_apply(const DtLaunch *launch, int64_t n_ranks, DtRunOptions *options)
 {
-    const long long tasks = launch->tasks, hosts = launch->hosts, here = launch->on_host;
+    const long long tasks = launch->tasks, hosts = launch->hosts, here = launch->on_host,
+                    spares = options->spares < hosts ? options->spares : 0, used = hosts - spares;
+    char but[40] = "";
     if (launch->by == NULL || tasks == 1)
         return DT_OK;
-    if (n_ranks % hosts || (here != 1 && here * hosts != n_ranks))
+    if (spares > 0)
+        snprintf(but, sizeof but, ", of which %lld wait", spares);
+    if (n_ranks % used || (here != 1 && here * used != n_ranks))
         return dt_status_fail(
             DT_EXIT_USAGE,
-            "the plan has %lld ranks, and there are %lld tasks on %lld host%s, as the variables of "
-            "%s say: start one task for each rank, or one for each host; --launch local starts all "
-            "ranks here",
-            (long long)n_ranks, tasks, hosts, hosts == 1 ? "" : "s", launch->by);
+            "the plan has %lld ranks, and there are %lld tasks on %lld host%s%s, as the variables "
+            "of %s say: start one task for each rank, or one for each host; --launch local starts "
+            "all ranks here",
+            (long long)n_ranks, tasks, hosts, hosts == 1 ? "" : "s", but, launch->by);
     if (hosts == 1)
         return DT_OK;
     if (!options->meet && !*launch->meet)

@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-/* The bytes before the text: length of all, kind, node, attempt, code, port, flags, 0, token. */
-enum { HEAD = 40, WORDS = 8 };
+/* The bytes before the text: length of all, kind, node, attempt, code, port, flags, nodes, ranks,
+ * form, token. */
+enum { HEAD = 48, WORDS = 10 };
 
 static void put(uint8_t *at, uint32_t word)
 {
@@ -21,13 +22,16 @@ static uint32_t get(const uint8_t *at)
 
 size_t dt_message_write(const DtMessage *m, uint8_t ret_bytes[DT_MESSAGE_MOST])
 {
-    const size_t text = strnlen(m->text, DT_MESSAGE_TEXT - 1), n = HEAD + text;
-    const uint32_t words[WORDS] = {(uint32_t)n,       (uint32_t)m->kind, m->node,  m->attempt,
-                                   (uint32_t)m->code, m->port,           m->flags, 0};
+    const size_t text = m->kind == DT_MESSAGE_PIECE ? m->n_bytes
+                                                    : strnlen(m->text, DT_MESSAGE_TEXT - 1),
+                 n = HEAD + text;
+    const uint32_t words[WORDS] = {(uint32_t)n, (uint32_t)m->kind, m->node,  m->attempt,
+                                   (uint32_t)m->code, m->port, m->flags, m->nodes, m->ranks,
+                                   m->form};
     for (int i = 0; i < WORDS; i++)
         put(ret_bytes + 4 * i, words[i]);
-    put(ret_bytes + 32, (uint32_t)m->token);
-    put(ret_bytes + 36, (uint32_t)(m->token >> 32));
+    put(ret_bytes + 40, (uint32_t)m->token);
+    put(ret_bytes + 44, (uint32_t)(m->token >> 32));
     memcpy(ret_bytes + HEAD, m->text, text);
     return n;
 }
@@ -56,7 +60,7 @@ int dt_message_read(const uint8_t *bytes, size_t n, DtMessage *ret_message)
     if (n < length)
         return 0;
     const uint32_t port = get(bytes + 20), flags = get(bytes + 24);
-    if (port > UINT16_MAX || flags > DT_MESSAGE_FLAGS || get(bytes + 28) != 0)
+    if (port > UINT16_MAX || flags > DT_MESSAGE_FLAGS)
         return -1;
     ret_message->kind = (DtMessageKind)kind;
     ret_message->node = get(bytes + 8);
@@ -64,7 +68,14 @@ int dt_message_read(const uint8_t *bytes, size_t n, DtMessage *ret_message)
     ret_message->code = code_of(ret_message->kind, get(bytes + 16));
     ret_message->port = (uint16_t)port;
     ret_message->flags = flags;
-    ret_message->token = get(bytes + 32) | (uint64_t)get(bytes + 36) << 32;
-    copy_text(bytes + HEAD, length - HEAD, ret_message->text);
+    ret_message->nodes = get(bytes + 28);
+    ret_message->ranks = get(bytes + 32);
+    ret_message->form = get(bytes + 36);
+    ret_message->token = get(bytes + 40) | (uint64_t)get(bytes + 44) << 32;
+    ret_message->n_bytes = length - HEAD;
+    if (ret_message->kind == DT_MESSAGE_PIECE)
+        memcpy(ret_message->text, bytes + HEAD, length - HEAD);
+    else
+        copy_text(bytes + HEAD, length - HEAD, ret_message->text);
     return (int)length;
 }

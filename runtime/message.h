@@ -10,8 +10,9 @@
 
 typedef enum DtMessageKind {
     DT_MESSAGE_BEAT = 1, /* the sender lives */
-    DT_MESSAGE_ROUTE,    /* from node 0: text and port are the address of your parent; port 0: you
-                          * are connected with it */
+    DT_MESSAGE_ROUTE,    /* from node 0: you are node `node` of `nodes`, for `ranks` ranks, in
+                          * formation `form`; attempts so far; token: the plan's digest; text and
+                          * port are your parent's address; port 0: you are connected with it */
     DT_MESSAGE_JOINED,   /* to the parent: all nodes of my part of the tree are here */
     DT_MESSAGE_START,    /* to children: begin attempt; heads meet at `port` with `token` */
     DT_MESSAGE_FAILED,   /* to all: node, code, text: why the attempt has failed */
@@ -20,14 +21,18 @@ typedef enum DtMessageKind {
     DT_MESSAGE_RESULT,   /* to children: exit code of the attempt, and whether another one begins */
     DT_MESSAGE_WAIT,     /* to the node of a rank: rank `node` waits for it; token: that rank, and
                           * in its upper half for how many milliseconds */
+    DT_MESSAGE_NEED,     /* to the parent: bytes of the plan from offset `token` on */
+    DT_MESSAGE_PIECE,    /* to a child: such bytes (text), of `ranks` that the plan has */
     DT_MESSAGE_KINDS
 } DtMessageKind;
 
 enum { DT_MESSAGE_SAVED = 1, /* flags. The run has saved a checkpoint */
        DT_MESSAGE_AGAIN = 2, /* another attempt begins */
-       DT_MESSAGE_LOST = 4,  /* of FAILED: the node is gone, so no attempt can follow */
-       DT_MESSAGE_FLAGS = 7 };
-enum { DT_MESSAGE_TEXT = 1000, DT_MESSAGE_MOST = 40 + DT_MESSAGE_TEXT };
+       DT_MESSAGE_LOST = 4,  /* of FAILED: the node is gone, so no attempt of these nodes follows */
+       DT_MESSAGE_RANK = 8,  /* of FAILED: a rank was lost */
+       DT_MESSAGE_FORM = 16, /* of RESULT: the run goes on with other nodes or ranks */
+       DT_MESSAGE_FLAGS = 31 };
+enum { DT_MESSAGE_TEXT = 1000, DT_MESSAGE_MOST = 48 + DT_MESSAGE_TEXT };
 
 typedef struct DtMessage {
     DtMessageKind kind;
@@ -35,7 +40,9 @@ typedef struct DtMessage {
     int32_t code; /* an exit code, 0 to 255; of FAILED not 0 */
     uint16_t port;
     uint32_t flags;
+    uint32_t nodes, ranks, form;
     uint64_t token;
+    uint32_t n_bytes;           /* of PIECE: the text is any bytes, and has so many */
     char text[DT_MESSAGE_TEXT]; /* without control characters but ends of lines */
 } DtMessage;
 

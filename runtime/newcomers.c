@@ -28,7 +28,7 @@ typedef struct Pending {
 struct DtNewcomers {
     uint8_t key[DT_DIGEST_BYTES];
     int listener, epoll;
-    Pending waiting, ready; /* heads of circular lists */
+    Pending waiting, ready, held; /* heads of circular lists */
     uint32_t n_waiting;
     char strangers[MOST_STRANGERS][DT_HOST_BYTES];
     uint32_t n_strangers, n_named;
@@ -77,7 +77,18 @@ DtNewcomers *dt_newcomers_new(const uint8_t key[DT_DIGEST_BYTES], int listener)
     n->epoll = epoll;
     n->waiting.next = n->waiting.previous = &n->waiting;
     n->ready.next = n->ready.previous = &n->ready;
+    n->held.next = n->held.previous = &n->held;
     return n;
+}
+
+/* Those that were held are ready again. */
+static void release(DtNewcomers *n)
+{
+    while (n->held.next != &n->held) {
+        Pending *one = n->held.next;
+        remove_from_list(one);
+        append(&n->ready, one);
+    }
 }
 
 void dt_newcomers_free(DtNewcomers *n)
@@ -86,6 +97,7 @@ void dt_newcomers_free(DtNewcomers *n)
         return;
     while (n->waiting.next != &n->waiting)
         drop(n, n->waiting.next);
+    release(n);
     while (n->ready.next != &n->ready) {
         n->n_waiting++;
         drop(n, n->ready.next);
@@ -169,6 +181,7 @@ void dt_newcomers_look(DtNewcomers *n, uint64_t now_ns)
     struct epoll_event events[AT_ONCE];
     while (n->waiting.next != &n->waiting && n->waiting.next->until_ns <= now_ns)
         drop(n, n->waiting.next);
+    release(n);
     const int some = epoll_wait(n->epoll, events, AT_ONCE, 0);
     bool connects = false;
     for (int i = 0; i < some; i++) {
@@ -190,6 +203,18 @@ bool dt_newcomers_take(DtNewcomers *n, DtNewcomer *ret_newcomer)
     remove_from_list(one);
     free(one);
     return true;
+}
+
+void dt_newcomers_hold(DtNewcomers *n, const DtNewcomer *newcomer)
+{
+    Pending *one = calloc(1, sizeof *one);
+    if (!one) {
+        close(newcomer->fd);
+        return;
+    }
+    *one = (Pending){.fd = newcomer->fd, .hello = newcomer->hello};
+    memcpy(one->from, newcomer->from, sizeof one->from);
+    append(&n->held, one);
 }
 
 const char *dt_newcomers_stranger(DtNewcomers *n)

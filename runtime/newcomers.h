@@ -30,6 +30,8 @@ void dt_newcomers_look(DtNewcomers *n, uint64_t now_ns);
 /* Hands out the next one that knows the key, whose descriptor is the caller's then. False: there is
  * none. */
 bool dt_newcomers_take(DtNewcomers *n, DtNewcomer *ret_newcomer);
+/* Gives it back: the next dt_newcomers_look hands it out again. */
+void dt_newcomers_hold(DtNewcomers *n, const DtNewcomer *newcomer);
 /* The address of one that sent a whole hello with another key, each once; NULL: there is none. */
 const char *dt_newcomers_stranger(DtNewcomers *n);
 /* Sends the welcome, or why it is refused; after the latter, or false, the descriptor is closed. */

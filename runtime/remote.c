@@ -11,6 +11,7 @@
 
 #include "base/digest.h"
 #include "base/text.h"
+#include "runtime/cluster.h"
 #include "runtime/hostfile.h"
 #include "runtime/key.h"
 #include "runtime/runtime.h"
@@ -30,7 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const uint64_t AFTER_FAILURE_NS = 10000000000u;
+static const uint64_t AFTER_FAILURE_NS = 10000000000u, AGAIN_NS = 5000000000u;
 enum { MOST_WORDS = 30, LOOK_MS = 200, MOST_LINE = 1 << 16 };
 
 /* Signals and their letters. */
@@ -74,6 +75,7 @@ typedef struct Host {
     pid_t pid; /* 0: it has ended */
     int leash; /* -1: closed */
     int code;
+    uint64_t again_ns; /* when the command is started again; 0: it is not */
     Stream out, err;
 } Host;
 
@@ -87,9 +89,12 @@ typedef struct Remote {
     char *const *argv;
     char meet[300];
     const char *words[MOST_WORDS + 3]; /* of --shell, then a host, a text and NULL */
+    char program[PATH_MAX], folder[PATH_MAX];
     uint32_t n_words, n_alive;
+    bool is_elastic; /* the run goes on without hosts but the first */
     int signals;
-    uint64_t failed_ns; /* when the first command ended badly; 0: none has */
+    /* when the first command ended badly, or, of an elastic run, that of the first host; 0: none */
+    uint64_t failed_ns;
     int code;           /* of that one */
 } Remote;
 
@@ -126,13 +131,13 @@ static void add_words(const Remote *r, DtText *text)
 }
 
 /* What the shell of host number i runs. */
-static char *make_text(const Remote *r, uint32_t i, const char *program, const char *folder)
+static char *make_text(const Remote *r, uint32_t i)
 {
     DtText script = {0}, text = {0};
     dt_text_add(&script, "IFS= read -r DTRUN_KEY && export DTRUN_KEY && cd ");
-    add_quoted(&script, folder);
+    add_quoted(&script, r->folder);
     dt_text_add(&script, " && exec ");
-    add_quoted(&script, program);
+    add_quoted(&script, r->program);
     add_words(r, &script);
     dt_text_printf(&script, " --leash --nodes %u --node %u --meet ", r->file.n, i);
     add_quoted(&script, r->meet);
@@ -191,12 +196,12 @@ static bool tell(Host *host, const char *bytes, size_t n)
     return host->leash >= 0 && write(host->leash, bytes, n) == (ssize_t)n;
 }
 
-static DtStatus start_one(Remote *r, uint32_t i, const char *program, const char *folder)
+static DtStatus start_one(Remote *r, uint32_t i)
 {
     Host *host = &r->hosts[i];
     int pipes[3][2];
     r->words[r->n_words] = host->name;
-    r->words[r->n_words + 1] = make_text(r, i, program, folder);
+    r->words[r->n_words + 1] = make_text(r, i);
     int error = make_pipes(pipes) ? spawn(r->words, pipes, &host->pid) : errno;
     if (error) {
         host->pid = 0;
@@ -220,15 +225,14 @@ static DtStatus start_one(Remote *r, uint32_t i, const char *program, const char
 
 static DtStatus start_all(Remote *r)
 {
-    char program[PATH_MAX], folder[PATH_MAX];
-    const ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (len <= 0 || !getcwd(folder, sizeof folder))
+    const ssize_t len = readlink("/proc/self/exe", r->program, sizeof r->program - 1);
+    if (len <= 0 || !getcwd(r->folder, sizeof r->folder))
         return dt_status_fail(DT_EXIT_FAILED, "no path of this program or folder: %s",
                               strerror(errno));
-    program[len] = '\0';
+    r->program[len] = '\0';
     DtStatus status = DT_OK;
     for (uint32_t i = 0; i < r->file.n && dt_status_ok(&status); i++)
-        status = start_one(r, i, program, folder);
+        status = start_one(r, i);
     return status;
 }
 
@@ -306,6 +310,21 @@ static void close_leash(Host *host)
     host->leash = -1;
 }
 
+/* A command has ended. An elastic run ends with its first host. It goes on without others, and the
+ * agent of a host that was lost is started again. */
+static void note_end(Remote *r, uint32_t i, uint64_t now_ns)
+{
+    Host *host = &r->hosts[i];
+    if (r->is_elastic && i > 0) {
+        host->again_ns = host->code == DT_EXIT_RETRY ? now_ns + AGAIN_NS : 0;
+        return;
+    }
+    if (r->failed_ns > 0 || (host->code == DT_EXIT_OK && !r->is_elastic))
+        return;
+    r->failed_ns = now_ns;
+    r->code = host->code;
+}
+
 static void reap(Remote *r)
 {
     for (uint32_t i = 0; i < r->file.n; i++) {
@@ -319,10 +338,19 @@ static void reap(Remote *r)
         read_stream(host, &host->out, STDOUT_FILENO);
         read_stream(host, &host->err, STDERR_FILENO);
         r->n_alive--;
-        if (host->code != DT_EXIT_OK && r->failed_ns == 0) {
-            r->failed_ns = dt_now_ns();
-            r->code = host->code;
-        }
+        note_end(r, i, dt_now_ns());
+    }
+}
+
+/* Starts the agents again of hosts that an elastic run has lost. */
+static void start_again(Remote *r, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < r->file.n; i++) {
+        Host *host = &r->hosts[i];
+        if (host->again_ns == 0 || now_ns < host->again_ns || r->failed_ns > 0)
+            continue;
+        const DtStatus status = start_one(r, i);
+        host->again_ns = dt_status_ok(&status) ? 0 : now_ns + AGAIN_NS;
     }
 }
 
@@ -367,6 +395,7 @@ static void relay(Remote *r)
         }
         reap(r);
         press(r, dt_now_ns());
+        start_again(r, dt_now_ns());
     }
 }
 
@@ -424,10 +453,13 @@ static void block_signals(Remote *r)
 static void say_who(const Remote *r)
 {
     const long long slots = r->file.slots;
-    for (uint32_t i = 0; i < r->file.n; i++)
+    const uint32_t used = r->file.n - (uint32_t)r->options->spares;
+    for (uint32_t i = 0; i < used; i++)
         printf("%s: node %u, ranks %lld to %lld%s%s\n", r->file.names[i], i, i * slots,
                (i + 1) * slots - 1, i == 0 ? ", where the nodes meet: " : "",
                i == 0 ? r->meet : "");
+    for (uint32_t i = used; i < r->file.n; i++)
+        printf("%s: node %u, a spare\n", r->file.names[i], i);
     fflush(stdout);
 }
 
@@ -441,8 +473,9 @@ static int end(const Remote *r)
 
 int dt_remote_run(const DtRunOptions *options, int64_t n_ranks, int argc, char *const *argv)
 {
-    Remote r = {.options = options, .memory = dt_arena_new(), .argc = argc, .argv = argv};
-    DtStatus status = dt_hostfile_read(r.memory, options->hosts, n_ranks, &r.file);
+    Remote r = {.options = options, .memory = dt_arena_new(), .argc = argc, .argv = argv,
+                .is_elastic = dt_cluster_is_elastic(options) && !options->dry_run};
+    DtStatus status = dt_hostfile_read(r.memory, options->hosts, n_ranks, options->spares, &r.file);
     if (dt_status_ok(&status))
         status = read_shell(&r);
     if (dt_status_ok(&status))

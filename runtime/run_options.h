@@ -93,6 +93,7 @@ typedef struct DtRunOptions {
     int64_t restarts;
     int64_t elastic; /* > 0: go on without ranks that are lost, with at least so many */
     int64_t nodes, node;  /* number of machines, 0: one; number of this machine */
+    int64_t spares;       /* how many of the machines wait until another is lost */
     const char *meet;     /* "host:port" where they meet */
     const char *launch;   /* which launcher's variables count (launch.h); NULL: any one's */
     const char *hosts;    /* file of hosts on which agents start, or NULL (remote.h) */

@@ -66,7 +66,7 @@ static void tell_cluster(const Supervisor *all, uint32_t rank, const char *what,
         return;
     add_place(&place, all, rank, is_watched);
     dt_text_printf(&text, "%s%s%s", what, place.at ? "\n  " : "", place.at ? place.at : "");
-    dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code, text.at);
+    dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code, all->has_lost, text.at);
     dt_text_free(&place);
     dt_text_free(&text);
 }
@@ -261,8 +261,10 @@ static void watch(Supervisor *all)
     DtWatchEvent event = dt_watch_step(all->watch, all->samples, dt_now_ns());
     if (event.kind == DT_WATCH_NOTHING)
         return;
+    const bool had_lost = all->has_lost;
+    all->has_lost = true;
     name_rank(all, &event);
-    all->has_lost |= all->failed;
+    all->has_lost = all->failed || had_lost;
     if (all->failed && all->pids[event.rank] > 0) /* kills a rank that did not end by itself */
         kill(all->pids[event.rank], SIGKILL);
 }
@@ -279,7 +281,7 @@ static void stop(Supervisor *all, int signal)
     if (all->stops++ == 0)
         all->stop_ns = dt_now_ns();
     if (all->cluster)
-        dt_cluster_tell(all->cluster, DT_CLUSTER_STOP, 0, "");
+        dt_cluster_tell(all->cluster, DT_CLUSTER_STOP, 0, false, "");
     if (all->stops == 1 && finishes && !all->failed) {
         atomic_store(&all->shared->stop, 1);
         dt_say("%s: the ranks finish their %s%s; once more ends them at once",
@@ -293,7 +295,7 @@ static void stop(Supervisor *all, int signal)
         all->failed_ns = dt_now_ns();
         all->code = DT_EXIT_INTERRUPTED;
         if (all->cluster)
-            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, DT_EXIT_INTERRUPTED,
+            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, DT_EXIT_INTERRUPTED, false,
                             "ended by a signal");
     }
     dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
@@ -312,6 +314,7 @@ static void hear(Supervisor *all)
             all->failed = true;
             all->failed_ns = dt_now_ns();
             all->code = note.code;
+            all->lost_node = note.lost_rank ? (int64_t)note.node : -1;
             dt_say("node %u: %s", note.node, note.text);
             dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
         }
@@ -327,8 +330,8 @@ static void fail_outside(Supervisor *all, const char *here, const char *elsewher
     all->failed_ns = dt_now_ns();
     all->code = DT_EXIT_RETRY;
     dt_say("%s", here);
-    if (all->cluster)
-        dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code, elsewhere);
+    if (all->cluster && !all->leaves)
+        dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code, false, elsewhere);
     dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
 }
 
@@ -356,6 +359,7 @@ static void hear_leash(Supervisor *all)
         stop(all, news);
     else if (news < 0) {
         all->stops = 0; /* it can end nothing more */
+        all->leaves = all->elastic && all->options->node > 0;
         fail_outside(all, "the program that started this one has ended, or the connection to it",
                      "the program that started it has ended, or the connection to that");
     }
@@ -481,14 +485,15 @@ DtStatus dt_supervisor_check(const DtRunOptions *options, const DtPlan *plan)
 }
 
 /* Runs one attempt: all ranks from their start to their end. */
-static void run_attempt(Supervisor *all, uint32_t attempt)
+static void run_attempt(Supervisor *all)
 {
     all->failed = all->has_lost = false;
+    all->lost_node = -1;
     all->code = DT_EXIT_OK;
     all->fd = -1;
     all->watch = dt_watch_new(all->n_ranks, all->options->timeout, all->cluster != NULL);
     DtStatus status =
-        all->watch ? dt_shared_create(all->plan, attempt, &all->fd)
+        all->watch ? dt_shared_create(all->plan, all->attempt, &all->fd)
                    : dt_status_fail(DT_EXIT_RETRY, "no memory to watch %u ranks", all->n_ranks);
     if (dt_status_ok(&status))
         status = dt_shared_map(all->plan, all->fd, &all->shared);
@@ -497,7 +502,7 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
     all->is_apart = !dt_status_ok(&status);
     if (dt_status_ok(&status)) {
         atomic_store(&all->shared->has_saved, all->has_saved);
-        all->first_ns = attempt == 0 ? dt_now_ns() : all->first_ns;
+        all->first_ns = all->attempt == 0 ? dt_now_ns() : all->first_ns;
         all->shared->first_ns = all->first_ns;
         all->shared->useful_ns = all->useful_ns;
         atomic_store(&all->shared->saved_useful_ns, all->useful_ns);
@@ -514,7 +519,7 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
         dt_say("%s", status.message);
         all->code = status.code;
         if (all->cluster)
-            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, status.code, status.message);
+            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, status.code, false, status.message);
     }
     dt_watch_free(all->watch);
 }
@@ -535,9 +540,10 @@ static void end_attempt(Supervisor *all)
 }
 
 /* Whether the ranks shall be started again, as far as this node knows; if so, prints a message. */
-static bool wants_restart(const Supervisor *all, uint32_t attempt)
+static bool wants_restart(const Supervisor *all)
 {
     const DtRunOptions *options = all->options;
+    const uint32_t attempt = all->attempt;
     if (all->code != DT_EXIT_RETRY || (int64_t)attempt >= options->restarts || all->stops > 0)
         return false;
     int64_t saved = all->shared ? atomic_load(&all->shared->saved_step) : -1;
@@ -563,31 +569,48 @@ static bool is_signalled(void *context)
             (sigismember(&all->signals, SIGHUP) && sigismember(&come, SIGHUP)));
 }
 
-/* Whether the ranks are started again: this node decides, or with several nodes node 0. */
-static bool goes_on(Supervisor *all, uint32_t attempt)
+int dt_supervisor_asked(const DtSupervisor *all)
+{
+    const struct timespec none = {0};
+    int signal;
+    while ((signal = sigtimedwait(&all->signals, NULL, &none)) > 0)
+        if (signal != SIGCHLD)
+            return signal;
+    return all->options->leash ? dt_remote_hear() : 0;
+}
+
+typedef enum Next { ENDS, AGAIN, FORMS } Next;
+
+/* Whether the ranks are started again, as they were or in another formation: this node decides, or
+ * with several nodes node 0. */
+static Next choose_next(Supervisor *all)
 {
     const DtShared *shared = all->shared;
+    if (all->has_lost)
+        all->lost_node = all->options->node;
     if (!all->cluster)
-        return wants_restart(all, attempt);
-    if (all->is_apart)
-        return false;
+        return wants_restart(all) ? AGAIN : dt_formation_wanted(all) ? FORMS : ENDS;
+    const bool is_cut = all->elastic && !dt_cluster_is_whole(all->cluster);
+    if (all->leaves || (all->is_apart && !is_cut))
+        return ENDS;
     all->code = dt_cluster_collect(all->cluster, all->code);
     all->stops += dt_cluster_was_stopped(all->cluster) + is_signalled(all);
     DtClusterEnd end = {.code = all->code, .has_saved = shared && atomic_load(&shared->has_saved)};
     end.again =
-        all->options->node == 0 && dt_cluster_is_whole(all->cluster) && wants_restart(all, attempt);
+        all->options->node == 0 && dt_cluster_is_whole(all->cluster) && wants_restart(all);
+    end.forms = !end.again && dt_formation_wanted(all);
     if (!dt_cluster_agree(all->cluster, &end)) {
         if (!all->failed && !is_signalled(all))
             dt_say("node 0 has gone before it said how the run ended");
         all->code = all->code != DT_EXIT_OK ? all->code
                     : is_signalled(all)     ? DT_EXIT_INTERRUPTED
                                             : DT_EXIT_RETRY;
-        return false;
+        return ENDS;
     }
     all->code = end.code;
     if (all->shared)
         atomic_store(&all->shared->has_saved, end.has_saved);
-    return end.again;
+    return end.again ? AGAIN : end.forms ? FORMS : ENDS;
 }
 
 /* Lists the signals that the supervisor waits for. If SIGHUP is ignored (nohup), it stays ignored:
@@ -628,12 +651,13 @@ void dt_supervisor_refuse(const DtRunOptions *options, const DtPlan *plan, int a
 
 static bool meet_cluster(Supervisor *all)
 {
+    const uint64_t words = dt_supervisor_hash(all->options, all->argc, all->argv);
     if (!dt_cluster_several(all->options))
         return true;
-    const DtStatus status =
-        dt_cluster_meet(all->options, all->plan,
-                        dt_supervisor_hash(all->options, all->argc, all->argv), is_signalled, all,
-                        &all->cluster);
+    if (all->elastic)
+        return dt_formation_meet(all, words, is_signalled);
+    const DtStatus status = dt_cluster_meet(all->options, all->plan, words, is_signalled, all,
+                                            &all->cluster);
     if (!dt_status_ok(&status)) {
         dt_say("%s", status.message);
         all->code = status.code;
@@ -696,12 +720,12 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
         choose_signals(&all.signals);
         sigprocmask(SIG_BLOCK, &all.signals, &before);
         bool again = meet_cluster(&all);
-        for (uint32_t attempt = 0; again; attempt++) {
-            run_attempt(&all, attempt);
-            again = goes_on(&all, attempt);
+        while (again) {
+            run_attempt(&all);
+            const Next next = choose_next(&all);
             end_attempt(&all);
-            again = again || (all.elastic && all.has_lost && all.code == DT_EXIT_RETRY &&
-                              !all.stops && dt_formation_make(&all));
+            all.attempt++;
+            again = next == AGAIN || (next == FORMS && dt_formation_make(&all));
         }
         dt_cluster_part(all.cluster);
         write_page(&all);

@@ -46,7 +46,10 @@ typedef struct DtSupervisor {
     DtWatch *watch;
     DtWatchSample *samples;
     DtOutputs outputs;
-    bool has_lost;      /* a rank of this attempt was killed, hung or was stopped */
+    uint32_t attempt;   /* number of this one, over all restarts */
+    bool has_lost;      /* a rank of this node was killed, hung or was stopped in this attempt */
+    bool leaves;        /* only this node ends */
+    int64_t lost_node;  /* the node whose rank that was, if the attempt failed by it; else -1 */
     int64_t saved_step; /* of the newest checkpoint of this run; -1: there is none */
     bool has_saved; /* an earlier attempt has saved a checkpoint */
     uint64_t first_ns, useful_ns; /* DtShared: of the first attempt; up to that checkpoint */
@@ -56,14 +59,21 @@ typedef struct DtSupervisor {
     bool failed;
     uint64_t failed_ns; /* dt_now_ns() when it failed */
 
-    /* formation.c, with --elastic */
+    /* formation.c, with --elastic and --spares */
     DtRoster roster;
     DtFormation formation; /* where the ranks are now */
-    DtElastic *elastic;
+    DtElastic *elastic;    /* NULL: the run is not elastic */
+    DtStatus why;          /* why the last plan could not be made */
+    uint32_t said_ranks;   /* for which it has said that it compiles */
+    bool has_asked;        /* for the end of the run */
     DtPlanFile fewer;      /* the plan for fewer ranks; all zero: ranks have the given one */
-    DtRunOptions own;      /* the options with its path */
-    char **words;          /* the command line of ranks with its path; NULL: the given one */
+    DtRunOptions own;      /* options of this node, with the plan's path */
+    char *path, **words, numbers[2][24]; /* of the words that start ranks; NULL: the given ones */
 } DtSupervisor;
+
+/* Takes a signal that has come, or that the program hands on which started this one: its number;
+ * -1: that program has gone; 0: there is none. */
+int dt_supervisor_asked(const DtSupervisor *all);
 
 /* Whether ranks may run on this machine: their number and memory. Compiles kernels for this
  * processor, if that is necessary. */
@@ -72,8 +82,12 @@ DtStatus dt_supervisor_check(const DtRunOptions *options, const DtPlan *plan);
 /* Prepares for a run with --elastic, if it is one. */
 DtStatus dt_formation_open(DtSupervisor *all);
 void dt_formation_close(DtSupervisor *all);
-/* After an attempt that a lost rank has ended: chooses ranks, has their plan made, and takes that.
- * False: the run ends, with all->code, and the user knows why. */
+/* Of several hosts: finds the others for the first time, and makes a formation of them. False: the
+ * run ends, with all->code, and the user knows why. */
+bool dt_formation_meet(DtSupervisor *all, uint64_t words, bool (*is_over)(void *context));
+/* Node 0, after an attempt: whether the run goes on with other ranks or hosts. */
+bool dt_formation_wanted(DtSupervisor *all);
+/* Then: makes a formation, with all hosts that are there. Returns as dt_formation_meet. */
 bool dt_formation_make(DtSupervisor *all);
 
 #endif

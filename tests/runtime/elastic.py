@@ -253,7 +253,7 @@ def test_run(b):
                             [(25, 3, signal.SIGKILL), (60, 1, signal.SIGKILL), (90, 1, signal.SIGKILL)])
     b.check("restarts come first, and the least number of ranks is kept", code == 75 and "starting again (1 of 1)" in said and
             "going on with 7 of 8" in said and "--elastic allows no fewer than 7" in said, (code, said))
-    for more, says in ((["--eval"], "belongs to training"), (["--nodes", "2", "--node", "0", "--meet", "localhost:1"], "of one machine")):
+    for more, says in ((["--eval"], "belongs to training"), (["--spares", "1"], "leaves none for ranks")):
         code, said = b.run(b.dtrun, "8.plan", "--elastic", *more)
         b.check(more[0], code == 2 and says in said, said)
 

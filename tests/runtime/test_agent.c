@@ -143,7 +143,8 @@ Test(agent, an_attempt_ends_well)
             deliver();
         }
         cr_assert(dt_agent_has_ended(&agents[0]) && agents[0].code == DT_EXIT_OK);
-        dt_agent_conclude(&agents[0], DT_EXIT_OK, true, attempt < 2);
+        dt_agent_conclude(&agents[0], DT_EXIT_OK,
+                          DT_MESSAGE_SAVED | (attempt < 2 ? DT_MESSAGE_AGAIN : 0u));
         deliver();
         for (uint32_t i = 1; i < nodes; i++) {
             cr_assert(agents[i].has_result && agents[i].result.code == DT_EXIT_OK);
@@ -162,10 +163,10 @@ Test(agent, a_failure_reaches_all)
     for (int round = 0; round < 20; round++) {
         const uint32_t a = draw(nodes), b = draw(nodes);
         start_attempt();
-        dt_agent_fail(&agents[a], 7, "rank 3 was ended", now_ns);
+        dt_agent_fail(&agents[a], 7, 0, "rank 3 was ended", now_ns);
         dt_agent_end(&agents[a], 7, now_ns);
         if (round % 2 && b != a) { /* at the same time */
-            dt_agent_fail(&agents[b], 9, "rank 4 was ended", now_ns);
+            dt_agent_fail(&agents[b], 9, 0, "rank 4 was ended", now_ns);
             dt_agent_end(&agents[b], 9, now_ns);
         }
         pass(1000);
@@ -177,7 +178,7 @@ Test(agent, a_failure_reaches_all)
         }
         cr_assert(dt_agent_has_ended(&agents[0]));
         cr_assert(agents[0].code == 7 || agents[0].code == 9);
-        dt_agent_conclude(&agents[0], agents[0].code, false, true);
+        dt_agent_conclude(&agents[0], agents[0].code, DT_MESSAGE_AGAIN);
         deliver();
         for (uint32_t i = 1; i < nodes; i++)
             agents[i].has_result = false;
@@ -196,13 +197,13 @@ Test(agent, a_failure_crosses_the_start)
                 dt_agent_end(&agents[k], DT_EXIT_RETRY, now_ns);
                 deliver();
             }
-            dt_agent_conclude(&agents[0], DT_EXIT_RETRY, false, true);
+            dt_agent_conclude(&agents[0], DT_EXIT_RETRY, DT_MESSAGE_AGAIN);
             deliver();
             for (uint32_t k = 1; k < nodes; k++)
                 agents[k].has_result = false;
         }
         dt_agent_begin(&agents[0], 7, 9); /* under way */
-        dt_agent_fail(&agents[1], 4, "no memory", now_ns);
+        dt_agent_fail(&agents[1], 4, 0, "no memory", now_ns);
         pass(500);
         for (uint32_t i = 0; i < nodes; i++)
             cr_expect_eq(named[i], i == 1 ? -1 : 1, "attempt %d: node %u", attempt, i);
@@ -226,7 +227,7 @@ Test(agent, a_lost_node_is_named_in_5_s)
         const uint32_t failed = (lost + 1 + draw(nodes - 1)) % nodes;
         const bool fails = round % 4 == 3;
         if (fails) {
-            dt_agent_fail(&agents[failed], 7, "rank 3 was ended", now_ns);
+            dt_agent_fail(&agents[failed], 7, 0, "rank 3 was ended", now_ns);
             dt_agent_end(&agents[failed], 7, now_ns);
         }
         pass(5000);
@@ -315,7 +316,7 @@ Test(agent, messages_in_any_order)
                            .attempt = draw(4),
                            .code = (int32_t)draw(256),
                            .port = (uint16_t)draw(3),
-                           .flags = draw(8)};
+                           .flags = draw(DT_MESSAGE_FLAGS + 1)};
             if (m.kind == DT_MESSAGE_FAILED && m.code == 0)
                 m.code = 1;
             if (!dt_agent_hear(a, from, &m, now_ns))

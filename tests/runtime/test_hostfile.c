@@ -16,7 +16,7 @@ TestSuite(hostfile, .init = begin, .fini = end);
 static void expect(const char *text, int64_t ranks, uint32_t n, int64_t slots, const char *last)
 {
     DtHostFile hosts;
-    const DtStatus status = dt_hostfile_parse(memory, text, "f", ranks, &hosts);
+    const DtStatus status = dt_hostfile_parse(memory, text, "f", ranks, 0, &hosts);
     cr_assert(dt_status_ok(&status), "%s: %s", text, status.message);
     cr_expect(hosts.n == n && hosts.slots == slots, "%s: %u, %lld", text, hosts.n,
               (long long)hosts.slots);
@@ -26,7 +26,7 @@ static void expect(const char *text, int64_t ranks, uint32_t n, int64_t slots, c
 static void refuse(const char *text, int64_t ranks, const char *why)
 {
     DtHostFile hosts;
-    const DtStatus status = dt_hostfile_parse(memory, text, "f", ranks, &hosts);
+    const DtStatus status = dt_hostfile_parse(memory, text, "f", ranks, 0, &hosts);
     cr_expect_eq(status.code, DT_EXIT_USAGE, "%s", text);
     cr_expect(strstr(status.message, why), "%s: %s", text, status.message);
 }
@@ -73,7 +73,7 @@ Test(hostfile, any_bytes)
         }
         text[(state >> 20) % sizeof text] = '\0';
         text[sizeof text - 1] = '\0';
-        const DtStatus status = dt_hostfile_parse(memory, text, "f", 4, &hosts);
+        const DtStatus status = dt_hostfile_parse(memory, text, "f", 4, 0, &hosts);
         cr_expect(status.code == DT_EXIT_OK || status.code == DT_EXIT_USAGE);
     }
 }

@@ -94,13 +94,17 @@ static uint32_t node_of(const DtClusterLinks *l, uint32_t neighbour)
 
 /* ---- connections ---- */
 
-static bool is_over(void *context) { return dt_rank_aborted(context); }
+/* A wait for the head of a node. */
+static DtSyncFar far_of(const DtClusterLinks *l, uint32_t node)
+{
+    return (DtSyncFar){.rank = l->rank, .who = first_of(l, node)};
+}
 
-static DtSocketWait wait_new(const DtClusterLinks *l)
+static DtSocketWait wait_new(const DtClusterLinks *l, DtSyncFar *far)
 {
     const double timeout = l->rank->options->timeout;
-    return (DtSocketWait){.is_over = is_over,
-                          .context = l->rank,
+    return (DtSocketWait){.is_over = dt_sync_look,
+                          .context = far,
                           .until_ns = timeout > 0 && timeout < 1e9
                                           ? dt_now_ns() + (uint64_t)((timeout + 2) * 1e9)
                                           : 0};
@@ -139,8 +143,8 @@ static bool report(DtClusterLinks *l, DtSocketResult result, uint32_t node)
 static bool transfer(DtClusterLinks *l, uint32_t neighbour, bool sends, void *bytes, size_t n)
 {
     DtSlot *slot = l->rank->slot;
-    const DtSocketWait wait = wait_new(l);
-    dt_shared_wait(slot, first_of(l, node_of(l, neighbour)), dt_now_ns());
+    DtSyncFar far = far_of(l, node_of(l, neighbour));
+    const DtSocketWait wait = wait_new(l, &far);
     const DtSocketResult result = sends ? dt_socket_send(l->fds[neighbour], bytes, n, &wait)
                                         : dt_socket_recv(l->fds[neighbour], bytes, n, &wait);
     dt_shared_go_on(slot);
@@ -166,6 +170,15 @@ static bool give_down(DtClusterLinks *l, const void *bytes, size_t n)
     return true;
 }
 
+/* The node of the first child whose head has not come. */
+static uint32_t first_missing(const DtClusterLinks *l)
+{
+    uint32_t child = 0;
+    while (l->fds[1 + child] >= 0)
+        child++;
+    return dt_tree_first_child(l->node) + child;
+}
+
 /* Takes the heads of children that know the key, until all are there. */
 static bool accept_heads(DtClusterLinks *l)
 {
@@ -175,10 +188,12 @@ static bool accept_heads(DtClusterLinks *l)
     DtNewcomers *newcomers = dt_newcomers_new(shared->meet_key, shared->meet_fd);
     if (!newcomers)
         return dt_rank_fail(l->rank, DT_EXIT_RETRY, "no memory for connections of other nodes");
-    while (missing > 0 && !dt_rank_aborted(l->rank) && dt_now_ns() < until) {
+    while (missing > 0 && dt_now_ns() < until) {
         struct pollfd look = {.fd = dt_newcomers_fd(newcomers), .events = POLLIN};
+        DtSyncFar far = far_of(l, first_missing(l));
         DtNewcomer one;
-        poll(&look, 1, LOOK_MS);
+        if (poll(&look, 1, LOOK_MS) <= 0 && dt_sync_look(&far))
+            break;
         dt_newcomers_look(newcomers, dt_now_ns());
         while (dt_newcomers_take(newcomers, &one)) {
             const uint32_t child = one.hello.node - dt_tree_first_child(l->node);
@@ -193,6 +208,7 @@ static bool accept_heads(DtClusterLinks *l)
         }
     }
     dt_newcomers_free(newcomers);
+    dt_shared_go_on(l->rank->slot);
     if (missing == 0 || dt_rank_aborted(l->rank))
         return missing == 0;
     return dt_rank_fail(l->rank, DT_EXIT_RETRY,
@@ -201,13 +217,14 @@ static bool accept_heads(DtClusterLinks *l)
 }
 
 /* Greets the head of the parent over the new connection. */
-static DtGreetingState greet_parent(DtClusterLinks *l, DtGreeting *g)
+static DtGreetingState greet_parent(DtClusterLinks *l, DtSyncFar *far, DtGreeting *g)
 {
     const DtHello hello = {.role = DT_ROLE_HEAD, .node = l->node};
     dt_greeting_begin(g, l->fds[0], l->rank->shared->meet_key, &hello, dt_now_ns());
     while (!dt_greeting_is_done(g) && !dt_rank_aborted(l->rank)) {
         struct pollfd look = {.fd = g->fd, .events = dt_greeting_events(g)};
-        poll(&look, 1, LOOK_MS);
+        if (poll(&look, 1, LOOK_MS) <= 0)
+            dt_sync_look(far);
         dt_greeting_step(g, dt_now_ns());
     }
     return g->state;
@@ -218,8 +235,9 @@ static DtGreetingState greet_parent(DtClusterLinks *l, DtGreeting *g)
 static bool connect_head(DtClusterLinks *l)
 {
     const DtShared *shared = l->rank->shared;
-    const DtSocketWait wait = {is_over, l->rank, dt_now_ns() + PATIENCE_S * 1000000000ull};
     const uint32_t parent = node_of(l, 0);
+    DtSyncFar far = far_of(l, parent);
+    const DtSocketWait wait = {dt_sync_look, &far, dt_now_ns() + PATIENCE_S * 1000000000ull};
     DtMeet meet = {.port = (uint16_t)shared->meet_port};
     DtGreeting g = {.text = ""};
     snprintf(meet.host, sizeof meet.host, "%s", shared->meet_host);
@@ -232,7 +250,7 @@ static bool connect_head(DtClusterLinks *l)
                                 parent, meet.host, meet.port, dt_socket_why());
         if (result != DT_SOCKET_OK)
             return report(l, result, parent);
-        if (greet_parent(l, &g) == DT_GREETING_MET || dt_rank_aborted(l->rank))
+        if (greet_parent(l, &far, &g) == DT_GREETING_MET || dt_rank_aborted(l->rank))
             return g.state == DT_GREETING_MET;
         if (g.state != DT_GREETING_GONE || dt_now_ns() > wait.until_ns)
             return !is_others_failure(l) &&
@@ -248,7 +266,9 @@ static bool connect_head(DtClusterLinks *l)
 /* Connects a head with its children and its parent. */
 static bool connect_all(DtClusterLinks *l)
 {
-    return (l->node == 0 || connect_head(l)) && (l->n_children == 0 || accept_heads(l));
+    const bool has_parent = l->node == 0 || connect_head(l);
+    dt_shared_go_on(l->rank->slot);
+    return has_parent && (l->n_children == 0 || accept_heads(l));
 }
 
 DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,

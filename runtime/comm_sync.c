@@ -118,6 +118,13 @@ bool dt_sync_report(DtRank *rank, DtSyncResult result, const DtSyncWait *wait, c
     }
 }
 
+bool dt_sync_look(void *far)
+{
+    const DtSyncFar *wait = far;
+    dt_shared_wait(wait->rank->slot, wait->who, dt_now_ns());
+    return dt_rank_aborted(wait->rank);
+}
+
 void dt_sync_raise(DtSyncWord *word)
 {
     atomic_fetch_add(&word->value, 1);

@@ -34,6 +34,14 @@ DtSyncResult dt_sync_wait(DtSyncWait *wait, DtSyncWord *word, uint32_t old);
  * the names of the ranks, "" or " (...)". */
 bool dt_sync_report(DtRank *rank, DtSyncResult result, const DtSyncWait *wait, const char *what);
 
+/* A wait for rank `who`, or for one that it stands for, through a socket: is_over of DtSocketWait,
+ * with a DtSyncFar. Publishes each look. dt_shared_go_on ends it. */
+typedef struct DtSyncFar {
+    const DtRank *rank;
+    uint32_t who;
+} DtSyncFar;
+bool dt_sync_look(void *far);
+
 /* Sleeps for at most 20 ms while the word has the value `old`. */
 void dt_sync_sleep(DtSyncWord *word, uint32_t old);
 

@@ -30,6 +30,7 @@ typedef struct Op {
 struct DtHostsThread {
     DtHosts *hosts;
     pthread_t id;
+    int32_t number; /* of the thread, for the system */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_started, ends;
@@ -123,6 +124,7 @@ static void *run_thread(void *context)
 {
     DtHostsThread *t = context;
     pthread_mutex_lock(&t->lock);
+    t->number = (int32_t)gettid();
     while (!t->ends) {
         if (t->begun > t->done && !t->is_inside)
             work(t);
@@ -137,12 +139,32 @@ static void *run_thread(void *context)
 
 /* ---- the rank ---- */
 
-/* Waits a little for the thread; then looks whether the run is to stop. The slot says for whom the
- * thread waits. */
+/* Says in the rank's slot for whom the thread waits. If it waits for nobody, the supervisor judges
+ * the thread in the place of the rank, which waits for it. */
+static void say_for(const DtHostsThread *t)
+{
+    DtSlot *slot = t->hosts->rank->slot;
+    const bool waits = dt_shared_waits(t->says);
+    if (waits)
+        dt_shared_wait(slot, atomic_load(&t->says->waits_for), dt_now_ns());
+    else if (dt_shared_waits(slot))
+        dt_shared_go_on(slot);
+    atomic_store_explicit(&slot->worker, waits ? 0 : t->number, memory_order_release);
+}
+
+static void end_wait(const DtHostsThread *t)
+{
+    DtSlot *slot = t->hosts->rank->slot;
+    atomic_store_explicit(&slot->worker, 0, memory_order_release);
+    if (dt_shared_waits(slot))
+        dt_shared_go_on(slot);
+}
+
+/* Waits a little for the thread; then looks whether the run is to stop. */
 static bool wait_briefly(DtHostsThread *t)
 {
     if (wait_ms(t, LOOK_MS))
-        dt_shared_wait(t->hosts->rank->slot, atomic_load(&t->says->waits_for), dt_now_ns());
+        say_for(t);
     return !dt_rank_aborted(t->hosts->rank);
 }
 
@@ -153,8 +175,7 @@ static bool wait_for(DtHostsThread *t, uint64_t number, bool all)
     bool good = true;
     while (good && (t->done < number || (all && t->is_busy)))
         good = wait_briefly(t);
-    if (dt_shared_waits(t->hosts->rank->slot))
-        dt_shared_go_on(t->hosts->rank->slot);
+    end_wait(t);
     return good && !dt_rank_aborted(t->hosts->rank);
 }
 
@@ -188,6 +209,7 @@ bool dt_hosts_thread_start(DtHostsThread *t, DtHostsGroup *g, const DtHostsCall 
     pthread_mutex_lock(&t->lock);
     while (good && t->begun - t->done >= QUEUE)
         good = wait_briefly(t);
+    end_wait(t);
     t->ops[t->begun++ % QUEUE] = (Op){.g = g, .call = *call, .run = run};
     if (t->is_asleep && write(t->wake, &one, sizeof one) < 0)
         t->is_asleep = true;

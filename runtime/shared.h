@@ -43,6 +43,9 @@ typedef struct DtSlot {
     _Atomic uint32_t waits_for; /* a rank for which this one waits, if known; else UINT32_MAX */
     _Atomic uint64_t wait_began_ns;  /* dt_now_ns() when it began to wait for others; 0: not */
     _Atomic uint64_t wait_looked_ns; /* when it last looked and found that it must still wait */
+    /* a thread of the rank on which the rank's main thread waits, and which waits for no rank; 0:
+     * there is none (hosts_thread.c) */
+    _Atomic int32_t worker;
     _Atomic uint64_t progress;  /* grows with every instruction */
     _Atomic uint64_t began_ns;  /* dt_now_ns() when inst began */
     _Atomic uint64_t usual_ns;  /* usual duration of inst so far; 0: not known */

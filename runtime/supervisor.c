@@ -208,6 +208,7 @@ static void name_rank(Supervisor *all, const DtWatchEvent *event)
 {
     char what[300], waiter[48] = "";
     uint32_t rank = event->rank;
+    const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
     double usual = (double)all->samples[rank].usual_ns * 1e-9;
     if (event->waiter != UINT32_MAX)
         snprintf(waiter, sizeof waiter, " while rank %u waits for it", event->waiter);
@@ -222,10 +223,25 @@ static void name_rank(Supervisor *all, const DtWatchEvent *event)
         say_at(all, rank, what, true);
         return;
     case DT_WATCH_SLOW:
-        snprintf(what, sizeof what,
-                 "rank %u is slow: it computes for %.1f s, usually %.3g s%s; the run goes on", rank,
-                 event->seconds, usual, waiter);
+        if (usual > 0)
+            snprintf(what, sizeof what,
+                     "rank %u is slow: it computes for %.1f s, usually %.3g s%s; the run goes on",
+                     rank, event->seconds, usual, waiter);
+        else
+            snprintf(what, sizeof what,
+                     "rank %u is slow: it computes for %.1f s outside of instructions%s; the run "
+                     "goes on",
+                     rank, event->seconds, waiter);
         say_at(all, rank, what, true);
+        return;
+    case DT_WATCH_OVER:
+        snprintf(what, sizeof what,
+                 "rank %u has done its work, and its process does not end: no processor time for "
+                 "%.1f s; it is ended",
+                 rank, event->seconds);
+        say_at(all, rank, what, true);
+        kill(all->pids[rank], SIGKILL);
+        note_end(all, rank, atomic_load(&slot->exit_code) << 8); /* as if it had ended by itself */
         return;
     case DT_WATCH_STOPPED:
         snprintf(what, sizeof what, "rank %u is stopped and has made no progress for %.1f s%s",
@@ -233,8 +249,9 @@ static void name_rank(Supervisor *all, const DtWatchEvent *event)
         fail_at(all, rank, DT_EXIT_RETRY, what, true);
         return;
     case DT_WATCH_IDLE:
-        snprintf(what, sizeof what, "rank %u hangs: no progress and no processor time for %.1f s%s",
-                 rank, event->seconds, waiter);
+        snprintf(what, sizeof what,
+                 "rank %u hangs: no progress and almost no processor time for %.1f s%s", rank,
+                 event->seconds, waiter);
         fail_at(all, rank, DT_EXIT_RETRY, what, true);
         return;
     case DT_WATCH_CYCLE:

@@ -2,9 +2,10 @@
 /* Finds the rank that holds up the others, and whether that rank still works.
  *
  * Slow is not hung. The watcher ends a run only for a condition that it has seen in every sample of
- * three seconds: a rank that sleeps, waits for nobody and uses no processor time; a stopped rank;
- * ranks that wait for each other. Time without progress alone says nothing, since a healthy rank
- * spends it waiting for others or for a core. The beginning and the end of a wait are progress.
+ * three seconds: a rank that sleeps, waits for nobody and uses almost no processor time; a stopped
+ * rank; ranks that wait for each other. Time without progress alone says nothing, since a healthy
+ * rank spends it waiting for others or for a core. The beginning and the end of a wait are
+ * progress.
  *
  * A wait counts against the rank waited for once it is three seconds old, and only if the waiter
  * has looked since that rank came to a standstill: a waiter that was woken and has no core yet
@@ -16,7 +17,13 @@
  * terminal: the watcher names it, but the run goes on. A rank that computes is named as slow after
  * ten times the usual duration of its instruction, waits not counted (and at least three seconds,
  * so that the noise of a busy machine is no news), and again the run goes on; --timeout is there to
- * end it.
+ * end it. Work outside of instructions has no usual duration: the watcher names it after three
+ * seconds. A rank that has done its work, and whose process does not end, is named after twenty.
+ *
+ * A loop that sleeps and looks, again and again, is no work: such a rank uses a little processor
+ * time, and on a busy machine it often waits for a core when the watcher looks. A rank works if it
+ * has used a fifth of the time since the last look, or if it has waited for a core in every look of
+ * a second, without going to sleep in between.
  *
  * A rank of another machine counts as a waiter, if that machine says so, and is never to blame
  * here: its own machine judges it. Nor does a cycle of waits lead through it, since a message
@@ -30,10 +37,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 static const uint64_t QUIET_NS = 3000000000u, LONGEST_LOOK_NS = 500000000u,
-                      COMPUTES_NS = 500000000u; /* used processor time so recently */
-enum { TIMES_USUAL = 10 };
+                      COMPUTES_NS = 500000000u, /* used processor time so recently */
+                      READY_NS = 1000000000u, OVER_NS = 20000000000u;
+enum { TIMES_USUAL = 10, SHARE = 5 /* a rank that uses less than 1 / SHARE of a core sleeps */ };
 
 /* What a rank did in one sample. OUTSIDE: it reads, writes or prints, so it may wait for something
  * outside of the program; SLEEPS: none of the others. */
@@ -46,6 +55,8 @@ typedef struct Seen {
     uint64_t still_ns; /* time since its last progress, or since a wait began or ended */
     uint64_t still_at; /* dt_now_ns() of the first sample of this standstill */
     uint64_t idle_ns;  /* since it last used processor time */
+    uint64_t ready_ns; /* for how long it has waited for a core in every sample */
+    bool is_ready;     /* it does so now */
     uint64_t lost_ns;  /* of its instruction, in gaps and in waits */
     DtWatchKind named; /* times that it looked and had to wait on, in this standstill */
 } Seen;
@@ -72,15 +83,24 @@ void dt_watch_free(DtWatch *watch) { free(watch); }
 
 /* ---- rules ---- */
 
-static Does does(const DtWatchSample *now, const DtWatchSample *last)
+/* Whether the rank waits for a core, and has not slept since it did so at the last look. */
+static bool is_ready(const DtWatchSample *now, const DtWatchSample *last)
 {
+    return now->state == 'R' && (last->state != 'R' || now->sleeps == last->sleeps);
+}
+
+/* since_ns: time since the last sample; ready_ns: for how long it has waited for a core. */
+static Does does(const DtWatchSample *now, const DtWatchSample *last, uint64_t since_ns,
+                 uint64_t ready_ns)
+{
+    const uint64_t used = now->cpu_ns > last->cpu_ns ? now->cpu_ns - last->cpu_ns : 0;
     if (now->state == 'T' || now->state == 't')
         return STOPPED;
     if (now->waiting)
         return WAITS;
-    if (now->state == 'R' || now->cpu_ticks != last->cpu_ticks)
-        return RUNS;
-    return now->state == 'D' || now->reads_or_writes ? OUTSIDE : SLEEPS;
+    if (now->state == 'D' || now->reads_or_writes)
+        return now->state == 'R' || used > 0 ? RUNS : OUTSIDE;
+    return (used > 0 && used >= since_ns / SHARE) || ready_ns >= READY_NS ? RUNS : SLEEPS;
 }
 
 /* Whether a wait began or ended since the last sample. */
@@ -100,13 +120,15 @@ static void look(Seen *seen, const DtWatchSample *now, uint64_t now_ns, uint64_t
                  uint64_t gap_ns)
 {
     const DtWatchSample *last = &seen->last;
-    const Does doing = does(now, last);
+    seen->ready_ns = is_ready(now, last) ? seen->ready_ns + since_ns : 0;
+    seen->is_ready = is_ready(now, last);
+    const Does doing = does(now, last, since_ns, seen->ready_ns);
     const bool moved = now->progress != last->progress || now->phase != last->phase ||
                        now->mark != last->mark || is_other_wait(now, last);
     seen->still_ns = moved ? 0 : seen->still_ns + since_ns;
     seen->still_at = moved || seen->still_at == 0 ? now_ns : seen->still_at;
     seen->does_ns = doing != seen->does ? 0 : seen->does_ns + since_ns;
-    seen->idle_ns = now->cpu_ticks != last->cpu_ticks ? 0 : seen->idle_ns + since_ns;
+    seen->idle_ns = now->cpu_ns != last->cpu_ns ? 0 : seen->idle_ns + since_ns;
     seen->lost_ns = now->began_ns != last->began_ns
                         ? 0
                         : seen->lost_ns + gap_ns + (now->waiting ? since_ns : 0);
@@ -165,6 +187,8 @@ static DtWatchKind judge_still(const DtWatch *watch, uint32_t rank)
     const Does doing = watch->seen[rank].does;
     if (doing == WAITS)
         return is_in_cycle(watch, rank) ? DT_WATCH_CYCLE : DT_WATCH_NOTHING;
+    if (watch->seen[rank].is_ready) /* it may have been woken just now */
+        return DT_WATCH_NOTHING;
     return kinds[doing];
 }
 
@@ -182,18 +206,33 @@ static bool is_slow(const Seen *seen, uint64_t now_ns)
            took / TIMES_USUAL > seen->last.usual_ns;
 }
 
+/* Whether the rank computes, in the middle of training, what is no instruction of the plan. */
+static bool is_busy_outside(const Seen *seen)
+{
+    return seen->last.began_ns == 0 && seen->still_ns >= QUIET_NS &&
+           (seen->last.phase == DT_PHASE_RUNNING || seen->last.phase == DT_PHASE_EVAL);
+}
+
+/* Whether its process stays although its work is done. */
+static bool is_over(const Seen *seen)
+{
+    return seen->last.phase == DT_PHASE_DONE && seen->does != RUNS && seen->does_ns >= OVER_NS;
+}
+
 static DtWatchKind judge(const DtWatch *watch, uint32_t rank, uint32_t waiter, uint64_t now_ns)
 {
     const Seen *seen = &watch->seen[rank];
-    if (!seen->last.alive || seen->last.is_elsewhere || seen->last.phase == DT_PHASE_DONE ||
-        seen->last.phase == DT_PHASE_FAILED)
+    if (!seen->last.alive || seen->last.is_elsewhere || seen->last.phase == DT_PHASE_FAILED)
         return DT_WATCH_NOTHING;
+    if (seen->last.phase == DT_PHASE_DONE)
+        return is_over(seen) && seen->named != DT_WATCH_OVER ? DT_WATCH_OVER : DT_WATCH_NOTHING;
     DtWatchKind kind = DT_WATCH_NOTHING;
     const bool is_still = seen->still_ns >= QUIET_NS && seen->does_ns >= QUIET_NS;
     if (waiter != UINT32_MAX && is_still)
         kind = judge_still(watch, rank);
-    if (waiter != UINT32_MAX && kind == DT_WATCH_NOTHING && seen->idle_ns < COMPUTES_NS &&
-        is_slow(seen, now_ns))
+    if (waiter != UINT32_MAX && kind == DT_WATCH_NOTHING && seen->does == RUNS &&
+        seen->idle_ns < COMPUTES_NS &&
+        (is_slow(seen, now_ns) || is_busy_outside(seen)))
         kind = DT_WATCH_SLOW;
     if (watch->has_others && is_still && seen->does == STOPPED)
         kind = DT_WATCH_STOPPED;
@@ -217,7 +256,9 @@ DtWatchEvent dt_watch_step(DtWatch *watch, const DtWatchSample *samples, uint64_
         if (kind == DT_WATCH_NOTHING)
             continue;
         Seen *seen = &watch->seen[r];
-        uint64_t ns = kind == DT_WATCH_SLOW ? runs_ns(seen, now_ns) : seen->still_ns;
+        uint64_t ns = kind == DT_WATCH_SLOW && seen->last.began_ns ? runs_ns(seen, now_ns)
+                      : kind == DT_WATCH_OVER                      ? seen->does_ns
+                                                                   : seen->still_ns;
         seen->named = kind;
         if (kind == DT_WATCH_CYCLE)
             waiter = seen->last.waits_for; /* ranks outside of the cycle may wait for this rank */
@@ -228,10 +269,17 @@ DtWatchEvent dt_watch_step(DtWatch *watch, const DtWatchSample *samples, uint64_
 
 /* ---- samples ---- */
 
-static bool read_proc(int pid, const char *name, char *ret_text, size_t size)
+/* The thread of a process whose work a sample shows; number 0: all of them. */
+typedef struct Thread {
+    int pid, number;
+} Thread;
+
+static bool read_proc(Thread of, const char *name, char *ret_text, size_t size)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    char path[64], thread[32] = "";
+    if (of.number > 0)
+        snprintf(thread, sizeof thread, "task/%d/", of.number);
+    snprintf(path, sizeof path, "/proc/%d/%s%s", of.pid, thread, name);
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return false;
@@ -241,29 +289,38 @@ static bool read_proc(int pid, const char *name, char *ret_text, size_t size)
     return n > 0;
 }
 
-/* Reads the state and the processor time from /proc/PID/stat. The process name in brackets may
+/* Reads the state and the processor time from the file `stat`. The process name in brackets may
  * contain any characters. */
-static void read_stat(int pid, DtWatchSample *sample)
+static void read_stat(Thread of, DtWatchSample *sample)
 {
     char text[1024];
     unsigned long long user, system;
-    const char *after = read_proc(pid, "stat", text, sizeof text) ? strrchr(text, ')') : NULL;
+    const char *after = read_proc(of, "stat", text, sizeof text) ? strrchr(text, ')') : NULL;
+    const long ticks = sysconf(_SC_CLK_TCK);
     sample->state = 'R';
     if (after == NULL)
         return;
     if (sscanf(after + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &sample->state,
                &user, &system) == 3)
-        sample->cpu_ticks = user + system;
+        sample->cpu_ns = (user + system) * (1000000000u / (uint64_t)(ticks > 0 ? ticks : 100));
+}
+
+static uint64_t read_sleeps(Thread of)
+{
+    static const char name[] = "\nvoluntary_ctxt_switches:";
+    char text[4096];
+    const char *at = read_proc(of, "status", text, sizeof text) ? strstr(text, name) : NULL;
+    return at ? strtoull(at + sizeof name - 1, NULL, 10) : 0;
 }
 
 /* Whether the process blocks in a write to its standard output or error; false if the kernel gives
  * no information. */
-static bool is_printing(int pid)
+static bool is_printing(Thread of)
 {
     char text[256];
     long number;
     unsigned long first;
-    if (!read_proc(pid, "syscall", text, sizeof text) ||
+    if (!read_proc(of, "syscall", text, sizeof text) ||
         sscanf(text, "%ld %lx", &number, &first) != 2)
         return false;
     return (number == SYS_write || number == SYS_writev) && (first == 1 || first == 2);
@@ -293,9 +350,13 @@ DtWatchSample dt_watch_sample(const DtPlan *plan, const DtSlot *slot, int pid)
         sample.began_ns = atomic_load_explicit(&slot->began_ns, memory_order_relaxed);
         sample.usual_ns = atomic_load_explicit(&slot->usual_ns, memory_order_relaxed);
     }
-    read_stat(pid, &sample);
     sample.reads_or_writes = sample.phase == DT_PHASE_LOADING || sample.phase == DT_PHASE_SAVING ||
-                             (in_entry && plan->insts[inst].kind == DT_INST_READ) ||
-                             (sample.state == 'S' && !sample.waiting && is_printing(pid));
+                             (in_entry && plan->insts[inst].kind == DT_INST_READ);
+    /* reads and writes have threads that work for the main one */
+    const int worker = atomic_load_explicit(&slot->worker, memory_order_acquire);
+    const Thread of = {pid, sample.reads_or_writes ? 0 : worker > 0 ? worker : pid};
+    read_stat(of, &sample);
+    sample.sleeps = sample.state == 'R' ? read_sleeps(of) : 0;
+    sample.reads_or_writes |= sample.state == 'S' && !sample.waiting && is_printing(of);
     return sample;
 }

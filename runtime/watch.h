@@ -19,7 +19,8 @@ typedef struct DtWatchSample {
     uint32_t phase;
     uint64_t progress;
     uint32_t mark;      /* progress of its device (position.h) */
-    uint64_t cpu_ticks; /* processor time used so far, in any unit */
+    uint64_t cpu_ns;    /* processor time that its thread has used so far */
+    uint64_t sleeps;    /* in state R: how often its thread has gone to sleep; 0: not known */
     uint64_t began_ns;  /* when its present instruction began */
     uint64_t usual_ns;  /* the usual duration of this instruction; 0: not known */
 } DtWatchSample;
@@ -28,6 +29,7 @@ typedef enum DtWatchKind {
     DT_WATCH_NOTHING,
     DT_WATCH_OUTSIDE, /* idle, but in an operation that may wait for a disk or a terminal */
     DT_WATCH_SLOW,    /* computes far longer than usual */
+    DT_WATCH_OVER,    /* it has done its work, and its process does not end */
     DT_WATCH_STOPPED, /* from here on the run cannot go on */
     DT_WATCH_IDLE,
     DT_WATCH_CYCLE, /* ranks wait for each other */

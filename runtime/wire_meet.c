@@ -9,6 +9,7 @@
  *
  * The proof leaves both with a number that was never sent, the token of their messages: a transport
  * that lets anybody send to this rank (UCX) knows messages of the peer by it. */
+#include "runtime/comm_sync.h"
 #include "runtime/greeting.h"
 #include "runtime/key.h"
 #include "runtime/newcomers.h"
@@ -171,12 +172,19 @@ static void sleep_a_while(const Meeting *m)
     poll(m->polls, n, LOOK_MS);
 }
 
+/* The first peer that is not connected. */
+static uint32_t first_missing(const Meeting *m)
+{
+    uint32_t p = 0;
+    while (m->wire->peers[p].fd >= 0)
+        p++;
+    return p;
+}
+
 static bool fail_late(const Meeting *m)
 {
     const DtWire *wire = m->wire;
-    uint32_t p = 0;
-    while (wire->peers[p].fd >= 0)
-        p++;
+    const uint32_t p = first_missing(m);
     const char *why = m->attempts[p].why;
     return fail(m->wire, wire->peers[p].rank, why ? why : "it has not connected within 120 s");
 }
@@ -189,28 +197,29 @@ static bool connect_all(Meeting *m)
         for (uint32_t p = 0; p < wire->n_peers && wire->peers[p].rank < wire->rank->rank; p++)
             if (wire->peers[p].fd < 0 && !connect_on(m, &wire->peers[p], &m->attempts[p]))
                 return false;
-        if (dt_rank_aborted(wire->rank))
+        if (m->n_missing == 0)
+            break;
+        DtSyncFar far = {wire->rank, wire->peers[first_missing(m)].rank};
+        if (dt_sync_look(&far))
             return false;
-        if (m->n_missing > 0 && dt_now_ns() > m->until_ns)
+        if (dt_now_ns() > m->until_ns)
             return fail_late(m);
-        if (m->n_missing > 0)
-            sleep_a_while(m);
+        sleep_a_while(m);
     }
     return true;
 }
 
 /* ---- addresses ---- */
 
-static bool is_over(void *context) { return dt_rank_aborted(context); }
-
 /* Sends all peers what they need to reach this rank; it is short, so nobody waits here. */
 static bool send_addresses(const Meeting *m)
 {
     DtWire *wire = m->wire;
-    const DtSocketWait wait = {is_over, wire->rank, m->until_ns};
     uint32_t bytes = 0;
     const void *address = wire->ops->address ? wire->ops->address(wire, &bytes) : NULL;
     for (uint32_t p = 0; p < wire->n_peers; p++) {
+        DtSyncFar far = {wire->rank, wire->peers[p].rank};
+        const DtSocketWait wait = {dt_sync_look, &far, m->until_ns};
         const int fd = wire->peers[p].fd;
         if (dt_socket_send(fd, &bytes, sizeof bytes, &wait) != DT_SOCKET_OK ||
             (bytes > 0 && dt_socket_send(fd, address, bytes, &wait) != DT_SOCKET_OK))
@@ -223,13 +232,15 @@ static bool send_addresses(const Meeting *m)
 static bool join(const Meeting *m, DtWirePeer *peer)
 {
     DtWire *wire = m->wire;
-    const DtSocketWait wait = {is_over, wire->rank, m->until_ns};
+    DtSyncFar far = {wire->rank, peer->rank};
+    const DtSocketWait wait = {dt_sync_look, &far, m->until_ns};
     DtArena *memory = dt_arena_new();
     char *address = dt_arena_alloc(memory, MOST_ADDRESS);
     uint32_t bytes;
     bool good = dt_socket_recv(peer->fd, &bytes, sizeof bytes, &wait) == DT_SOCKET_OK &&
                 bytes <= MOST_ADDRESS &&
                 (bytes == 0 || dt_socket_recv(peer->fd, address, bytes, &wait) == DT_SOCKET_OK);
+    dt_shared_go_on(wire->rank->slot);
     good = good ? wire->ops->join(wire, peer, address, bytes)
                 : fail(wire, peer->rank, "its address has not come");
     dt_arena_free(memory);
@@ -259,6 +270,7 @@ bool dt_wire_meet(DtWire *wire, bool (*meet)(void *context), void *context)
         if (m.attempts[p].greeting.fd >= 0)
             close(m.attempts[p].greeting.fd);
     dt_newcomers_free(m.newcomers);
+    dt_shared_go_on(wire->rank->slot);
     dt_arena_free(memory);
     return good;
 }

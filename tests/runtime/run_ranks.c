@@ -46,6 +46,12 @@ static void sleep_forever(void)
         pause();
 }
 
+static void look_forever(void)
+{
+    for (;;)
+        usleep(1000);
+}
+
 /* The other ranks wait for rank 1 in the all-reduce. */
 static void wait_for_rank_2(void)
 {
@@ -69,6 +75,8 @@ static void act(void)
         raise(SIGSTOP);
     else if (strcmp(scenario, "idle") == 0)
         sleep_forever();
+    else if (strcmp(scenario, "looks") == 0)
+        look_forever();
     else if (strcmp(scenario, "cycle") == 0)
         wait_for_rank_2();
     else if (strcmp(scenario, "slow") == 0)
@@ -157,6 +165,8 @@ static int be_rank(uint32_t rank, int fd)
     run.rank.device_ops = &device;
     int code = dt_train_loaded(&run);
     dt_load_close(&run.rank);
+    if (strcmp(scenario, "stays") == 0 && rank == ACT_RANK)
+        sleep_forever();
     return code;
 }
 

@@ -228,7 +228,20 @@ Test(supervisor, an_idle_rank_is_named_within_five_seconds, .timeout = 60)
     finish(&c, 60);
     cr_expect(after > 2.5 && after < 5 * patience, "after %g s", after);
     cr_expect_eq(c.code, DT_EXIT_RETRY);
-    HAS(&c, "rank 1 hangs: no progress and no processor time");
+    HAS(&c, "rank 1 hangs: no progress and almost no processor time");
+    expect_place(&c);
+}
+
+/* It wakes up a thousand times a second, which takes some processor time. */
+Test(supervisor, a_rank_that_sleeps_and_looks_is_named_within_five_seconds, .timeout = 60)
+{
+    Case c;
+    START(&c, "looks", "3");
+    double after = named_after(&c, 30);
+    finish(&c, 60);
+    cr_expect(after > 2.5 && after < 5 * patience, "after %g s", after);
+    cr_expect_eq(c.code, DT_EXIT_RETRY);
+    HAS(&c, "rank 1 hangs: no progress and almost no processor time");
     expect_place(&c);
 }
 
@@ -386,6 +399,17 @@ Test(supervisor, a_rank_whose_supervisor_is_gone_ends_at_once, .timeout = 60)
 /* Four times as many ranks as cores, with unequal work: no rank may be named. It runs for
  * BUSY_SECONDS if that is set, else for 20 seconds in one commit of four (place 2 of
  * tests/share.py), and for 5 in the others. */
+Test(late, a_process_that_does_not_end_is_ended, .timeout = 120)
+{
+    Case c;
+    START(&c, "stays", "3");
+    finish(&c, 90);
+    cr_expect(c.ended > 20, "after %g s", c.ended);
+    cr_expect_eq(c.code, DT_EXIT_OK);
+    HAS(&c, "dtrun: rank 1 has done its work, and its process does not end");
+    cr_expect_eq(count(c.text, "dtrun: "), 1);
+}
+
 Test(busy, eight_ranks_raise_no_alarm, .timeout = 900)
 {
     Case c;

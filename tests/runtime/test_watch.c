@@ -3,7 +3,9 @@
 #include "runtime/watch.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,7 +47,7 @@ static DtWatchEvent play(double seconds)
     for (int i = 0; i < (int)(seconds * 10) && event.kind == DT_WATCH_NOTHING; i++) {
         now_ns += 100000000u;
         for (int r = 0; r < N; r++) {
-            ranks[r].cpu_ticks += ranks[r].state == 'R' ? 5 : 0;
+            ranks[r].cpu_ns += ranks[r].state == 'R' ? 50000000u : 0;
             ranks[r].wait_looked_ns =
                 ranks[r].waiting && ranks[r].state == 'S' ? now_ns : ranks[r].wait_looked_ns;
         }
@@ -158,13 +160,55 @@ Test(watch, progress_and_processor_time_each_excuse)
     ranks[0].usual_ns = 0;
     for (int i = 0; i < 20; i++) {
         cr_expect_eq(play(2.5).kind, DT_WATCH_NOTHING);
-        ranks[0].cpu_ticks++;
+        ranks[0].cpu_ns += 25000000u;
     }
     ranks[0].state = 'R'; /* the rank would run if it got a core */
     for (int i = 0; i < 100; i++) {
         now_ns += 100000000u;
         cr_expect_eq(dt_watch_step(watch, ranks, now_ns).kind, DT_WATCH_NOTHING);
     }
+}
+
+/* A loop of short sleeps uses a little processor time, and may wait for a core at any look. */
+Test(watch, a_rank_that_sleeps_and_looks_hangs)
+{
+    wait_for(1, 0);
+    DtWatchEvent event = {.kind = DT_WATCH_NOTHING};
+    for (int i = 0; i < 50 && event.kind == DT_WATCH_NOTHING; i++) {
+        now_ns += 100000000u;
+        ranks[0].cpu_ns += i % 5 ? 0 : 10000000u;
+        ranks[0].state = i % 3 ? 'R' : 'S';
+        ranks[0].sleeps = i % 3 ? (uint64_t)i * 10 : 0;
+        ranks[1].wait_looked_ns = now_ns;
+        event = dt_watch_step(watch, ranks, now_ns);
+    }
+    cr_expect(event.kind == DT_WATCH_IDLE && event.rank == 0 && event.waiter == 1);
+}
+
+Test(watch, work_outside_of_instructions_is_named)
+{
+    wait_for(1, 0);
+    ranks[0].began_ns = ranks[0].usual_ns = 0;
+    ranks[0].state = 'R';
+    const DtWatchEvent event = play(5);
+    cr_expect(event.kind == DT_WATCH_SLOW && event.rank == 0 && event.waiter == 1);
+    cr_expect(event.seconds >= 3 && event.seconds < 5, "after %g s", event.seconds);
+    cr_expect_eq(play(60).kind, DT_WATCH_NOTHING, "once");
+    ranks[2].phase = DT_PHASE_LOADING;
+    ranks[2].began_ns = 0;
+    ranks[2].state = 'R';
+    wait_for(1, 2);
+    cr_expect_eq(play(60).kind, DT_WATCH_NOTHING, "loading may take its time");
+}
+
+Test(watch, a_process_that_does_not_end_is_named)
+{
+    ranks[0].phase = ranks[1].phase = DT_PHASE_DONE;
+    ranks[1].state = 'R'; /* it returns its memory */
+    cr_expect_eq(play(19).kind, DT_WATCH_NOTHING);
+    const DtWatchEvent event = play(3);
+    cr_expect(event.kind == DT_WATCH_OVER && event.rank == 0);
+    cr_expect_eq(play(60).kind, DT_WATCH_NOTHING, "once");
 }
 
 Test(watch, the_root_of_a_chain_is_named_not_its_middle)
@@ -331,9 +375,67 @@ Test(watch, samples_of_processes)
     if (child == 0)
         for (volatile unsigned i = 0;; i++)
             ;
-    for (int i = 0; i < 100 && dt_watch_sample(&plan, &slot, child).cpu_ticks < 3; i++)
+    for (int i = 0; i < 100 && dt_watch_sample(&plan, &slot, child).cpu_ns < 30000000u; i++)
         usleep(50000);
-    cr_expect_geq(dt_watch_sample(&plan, &slot, child).cpu_ticks, 3u);
+    cr_expect_geq(dt_watch_sample(&plan, &slot, child).cpu_ns, 30000000u);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+static void *spin(void *context)
+{
+    atomic_store((_Atomic int *)context, (int)gettid());
+    for (volatile unsigned i = 0;; i++)
+        ;
+    return NULL;
+}
+
+/* A rank that waits for a thread of its own is judged by that; one that reads, by all threads. */
+Test(watch, samples_of_threads)
+{
+    static DtSlot slot;
+    DtPlan plan = {0};
+    _Atomic int *worker =
+        mmap(NULL, sizeof *worker, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, spin, (void *)worker);
+        for (;;)
+            pause();
+    }
+    atomic_store(&slot.phase, DT_PHASE_LOADING);
+    for (int i = 0; i < 100 && dt_watch_sample(&plan, &slot, child).cpu_ns < 30000000u; i++)
+        usleep(50000);
+    cr_expect_geq(dt_watch_sample(&plan, &slot, child).cpu_ns, 30000000u);
+    atomic_store(&slot.phase, DT_PHASE_RUNNING);
+    DtWatchSample sample = dt_watch_sample(&plan, &slot, child);
+    cr_expect(sample.state == 'S' && sample.cpu_ns < 30000000u);
+    atomic_store(&slot.worker, atomic_load(worker));
+    sample = dt_watch_sample(&plan, &slot, child);
+    cr_expect(sample.state == 'R' && sample.cpu_ns >= 30000000u);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+/* How often a process has gone to sleep, which counts while it waits for a core. */
+Test(watch, samples_of_a_loop_that_sleeps)
+{
+    static DtSlot slot;
+    DtPlan plan = {0};
+    uint64_t sleeps = 0;
+    pid_t child = fork();
+    if (child == 0)
+        for (;;) {
+            usleep(1000);
+            for (volatile unsigned i = 0; i < 1000000; i++)
+                ;
+        }
+    for (int i = 0; i < 200 && sleeps == 0; i++) {
+        usleep(20000);
+        sleeps = dt_watch_sample(&plan, &slot, child).sleeps;
+    }
+    cr_expect_gt(sleeps, 0u);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
 }

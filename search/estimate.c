@@ -503,7 +503,7 @@ static bool begin(const DtSpace *space, const DtCostModel *model, const DtLayout
     for (uint32_t i = 0; i < space->n_loops; i++)
         ret->iterations += space->loops[i].count;
     return ret->pieces <= MOST_PIECES &&
-           (ret->pieces == 1 || (card->has_parts && ret->pieces <= ret->iterations));
+           (ret->pieces == 1 || (card->has_parts && ret->pieces <= ret->iterations + 2));
 }
 
 double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,

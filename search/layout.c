@@ -328,9 +328,9 @@ static void list_schedules(Lister *x)
                                                            * bubbles */
         list_zero(x);
     x->at.schedule = DT_SEARCH_INTERLEAVED;
-    for (x->at.chunks = 2; x->at.chunks <= MOST_CHUNKS && stages * x->at.chunks <= n;
-         x->at.chunks++)
-        if (x->at.micro % stages == 0 && n % (stages * x->at.chunks) == 0)
+    for (x->at.chunks = 2; x->at.chunks <= MOST_CHUNKS && stages * x->at.chunks <= n + 2;
+         x->at.chunks++) /* the first and the last piece may have the table and the head alone */
+        if (x->at.micro % stages == 0)
             list_zero(x);
 }
 

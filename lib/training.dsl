@@ -359,6 +359,38 @@ fn one_bit[worker, all](terms[..., worker, all]) -> [..., all] {
   return sum[received]((2 * back - 1) * scale[worker -> received])
 }
 
+axis part            # of the bytes of a parameter
+
+# Signs in both directions: each rank averages a part of what all ranks send, and sends the signs of its part and one scale
+# for all parts. It keeps an error for what it sends first, and one for its part (Tang et al., DoubleSqueeze, 2019).
+fn one_bit_twice[worker, all](terms[..., worker, all]) -> [..., all] {
+  n = size[all]
+  each = ((n + 7) // 8 + size[worker] - 1) // size[worker] # bytes of a part
+  state error[..., worker, all] = zeros
+  state error_of_part[..., worker, part = each, bit] = zeros
+  wanted = terms + error
+  scale = sum[all](abs(wanted)) / size[all]
+  up = where(wanted >= 0, 1.0, 0.0)
+  error = wanted - (2 * up - 1) * scale
+  bits = window[element, bit](up[(all) -> element], 8, stride = 8, pad = (0, size[worker] * each * 8 - n))
+  code = u8(sum[bit](bits * 2 ** f32(iota[bit])))[worker -> received, element -> (worker, part = each)]
+  all_up = floor(f32(code) / 2 ** f32(iota[bit])) % 2
+  given = sum[received]((2 * all_up - 1) * scale[worker -> received])
+  counts = numbered[worker, part](given) < n # others fill the last parts up
+  total = where(counts, given, 0) + error_of_part
+  scale_of_all = sum[worker, part, bit](abs(total)) / n
+  up_too = where(total >= 0, 1.0, 0.0)
+  error_of_part = where(counts, total - (2 * up_too - 1) * scale_of_all, 0)
+  got = u8(sum[bit](up_too * 2 ** f32(iota[bit])))[worker -> received]
+  back = (floor(f32(got) / 2 ** f32(iota[bit])) % 2)[(received, part, bit) -> place][place = 0 .. n][place -> (all)]
+  return (2 * back - 1) * scale_of_all
+}
+
+# Which elements of a parameter the bits of all parts stand for.
+fn numbered[worker, part](like[..., worker, part]) -> i32 [worker, part, bit] {
+  return (iota[worker] * size[part] + iota[part]) * 8 + iota[bit]
+}
+
 axis chosen          # some elements of a parameter
 
 # The largest elements of x as `few` has room for, and where they are.

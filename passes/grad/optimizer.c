@@ -169,13 +169,17 @@ static const DtOp *copy_op(Update *u, const DtOp *op, DtValue *const *in)
     return copy;
 }
 
-/* Whether the op renames the axis of terms, or sums along it: there ranks exchange its result. */
+/* Whether the op renames the axis of terms, or sums along it: there ranks exchange its result. The
+ * result may have another axis of that name: `code[worker -> received, element -> (worker, part)]`
+ * sends each rank its part of what all have. */
 static bool ends_terms(const DtOp *op)
 {
     const char *worker = dt_intern(DT_WORKER_AXIS);
-    const bool ends = op->kind == DT_OP_RELABEL || op->kind == DT_OP_REDUCE;
-    return ends && dt_type_find(op->in[0]->type, worker) >= 0 &&
-           dt_type_find(op->out[0]->type, worker) < 0;
+    for (uint32_t i = 0; op->kind == DT_OP_RELABEL && i < op->n_relabels; i++)
+        for (uint32_t k = 0; k < op->relabels[i].n_from; k++)
+            if (op->relabels[i].from[k] == worker && op->relabels[i].to[0] != worker)
+                return true;
+    return op->kind == DT_OP_REDUCE && dt_op_has_axis(op, worker);
 }
 
 /* Copies the ops of a rule into the entry. now: by value of its function, with its first n inputs;

@@ -19,7 +19,7 @@ import samples_of as samples
 from compress import INPUTS, HIDDEN, OUTPUTS, BATCH, SAMPLES, SHAPES, SIZES, own_gradients, rows_of_steps
 from runs import CLUSTERS, NET, check, failures, run, saved, write_tokens
 
-STEPS, RATE, MOMENTUM, CLOSE, NEAR = 20, 0.01, 0.9, 1e-6, 1e-5
+STEPS, RATE, MOMENTUM, CLOSE, NEAR = 20, 0.04, 0.9, 1e-6, 1e-5
 PROGRAM = """include "std.dsl"
 dim batch = %d, inputs = %d, hidden = %d, outputs = %d
 model net(x[batch, inputs]) -> [batch, outputs] {
@@ -29,7 +29,7 @@ train {
   x[batch, inputs] = npy("x.npy")
   y[batch, outputs] = npy("y.npy")
   d = net(x) - y
-  loss = mean[batch, outputs](d * d)
+  loss = mean[batch, outputs](d * d) / 8
   optimizer = OPTIMIZER
   save = every(1)
   steps = %d
@@ -64,12 +64,70 @@ class Margin:
 
 # ---- what workers send: functions of a parameter's name, the step, and what each worker has
 
-class TopK:
+class Exchange:
+    """What workers keep, by name of a parameter: an error each."""
+
+    def __init__(self, workers):
+        self.error = {name: [[0.0] * n for _ in range(workers)] for name, n in SIZES.items()}
+
+    def kept(self):
+        """All states, in the order of the checkpoint."""
+        return [{name: sum(errors, []) for name, errors in self.error.items()}]
+
+
+def signs(wanted, error):
+    """Signs with the mean of what they stand for; the rest stays in `error`."""
+    scale = sum(map(abs, wanted)) / len(wanted)
+    for x in wanted:
+        Margin.decide(x, scale)
+    sent = [scale if x >= 0 else -scale for x in wanted]
+    error[:] = [x - y for x, y in zip(wanted, sent)]
+    return sent
+
+
+class OneBit(Exchange):
+    """Karimireddy et al. 2019."""
+
+    def __call__(self, name, step, terms):
+        total = [0.0] * len(terms[0])
+        for term, error in zip(terms, self.error[name]):
+            total = [a + b for a, b in zip(total, signs([x + e for x, e in zip(term, error)], error))]
+        return total
+
+    def received(self, workers):
+        """By all workers in a step: from each other one signs and a scale."""
+        return workers * (workers - 1) * sum((n + 7) // 8 + 4 for n in SIZES.values())
+
+
+class OneBitTwice(OneBit):
+    """DoubleSqueeze (Tang et al. 2019): a server adds up what workers send, and sends signs, too; it keeps an error of its own. Here
+    each worker is the server of a part: whole bytes of signs, as many for each."""
+
+    def __init__(self, workers):
+        super().__init__(workers)
+        self.server = {name: [0.0] * n for name, n in SIZES.items()}
+        self.bytes = {name: -(-((n + 7) // 8) // workers) for name, n in SIZES.items()}
+        self.workers = workers
+
+    def __call__(self, name, step, terms):
+        error = self.server[name]
+        return signs([x + e for x, e in zip(super().__call__(name, step, terms), error)], error)
+
+    def kept(self):
+        padded = {name: error + [0.0] * (8 * self.workers * self.bytes[name] - len(error)) for name, error in self.server.items()}
+        return super().kept() + [padded]
+
+    def received(self, workers):
+        """Signs of its part from each other one, and of the other parts; scales, of which one is added up."""
+        return sum((workers - 1) * (workers * (2 * n + 4) + 2 * 4) for n in self.bytes.values())
+
+
+class TopK(Exchange):
     """Stich et al. 2018: each worker sends its largest elements, and where they are."""
 
     def __init__(self, workers, fraction):
+        super().__init__(workers)
         self.fraction = fraction
-        self.error = {name: [[0.0] * n for _ in range(workers)] for name, n in SIZES.items()}
 
     def count(self, n):
         return max(int(n * self.fraction), 1)
@@ -114,6 +172,11 @@ class RandomK(TopK):
 
 # ---- optimizers: generators of the tensors after each step
 
+def tensors(p, moments):
+    """As a checkpoint names them."""
+    return {**p, **{"moment%d.%s" % (i + 1, name): values for i, moment in enumerate(moments) for name, values in moment.items()}}
+
+
 def momentum(exchange, p, own_of):
     """Stochastic gradient descent with a velocity, of the gradient that the exchange makes."""
     velocity = {name: [0.0] * n for name, n in SIZES.items()}
@@ -123,12 +186,13 @@ def momentum(exchange, p, own_of):
             g = exchange(name, step, [terms[name] for terms in own])
             velocity[name] = [MOMENTUM * v + x for v, x in zip(velocity[name], g)]
             p[name] = [x - RATE * v for x, v in zip(p[name], velocity[name])]
-        yield {**p, **{"moment1." + name: v for name, v in velocity.items()},
-               **{"moment2." + name: sum(errors, []) for name, errors in exchange.error.items()}}
+        yield tensors(p, [velocity] + exchange.kept())
 
 
 SGD = "sgd(lr = %g, momentum = %g)" % (RATE, MOMENTUM)
-METHODS = {  # optimizer and line of the layout; algorithm; bytes that all workers receive in a step
+METHODS = {  # optimizer and line of the layout; what is sent, and what it is for
+    "one_bit": (SGD, "compress one_bit on data", OneBit, momentum),
+    "one_bit_twice": (SGD, "compress one_bit_twice on data", OneBitTwice, momentum),
     "top_k": (SGD, "compress top_k on data (fraction = 0.3)", lambda workers: TopK(workers, 0.3), momentum),
     "random_k": (SGD, "compress random_k on data (fraction = 0.3)", lambda workers: RandomK(workers, 0.3), momentum),
 }
@@ -164,7 +228,8 @@ def test(tools, method, layout, rows):
     begin = saved(name + ".0", 0)
     exchange = algorithm(workers)
     p = {key: list(begin[key]) for key in SHAPES}
-    own_of = lambda now, step: list(own_gradients(now, rows[step], workers, micro))
+    own_of = lambda now, step: [{key: [x / 8 for x in g] for key, g in own.items()}
+                                for own in own_gradients(now, rows[step], workers, micro)]
     for step, want in enumerate(steps(exchange, p, own_of)):
         compare("%s, step %d" % (name, step + 1), saved(name, step + 1), want)
     check(any(max(map(abs, errors)) > 0 for kept in exchange.error.values() for errors in kept), name + ": no error is kept")

@@ -344,9 +344,12 @@ bool dt_saverlinks_open(struct DtSaver *saver)
     *l = (DtSaverLinks){.saver = saver};
     saver->links = l;
     list_heads(l);
-    for (uint32_t g = 0; g < saver->n_goals; g++)
+    for (uint32_t g = 0; g < saver->n_goals; g++) {
+        DtSaverGoal *goal = &saver->goals[g];
+        goal->round = dt_shares_rounds(goal->share, DT_CHUNK_BYTES); /* nothing to send so far */
         for (uint32_t i = 0; i < AHEAD; i++)
-            saver->goals[g].posts[i].is_free = true;
+            goal->posts[i].is_free = true;
+    }
     return connect(l, make_slots(l));
 }
 

@@ -149,6 +149,28 @@ static void keep(End *end)
     end->reads = NULL;
 }
 
+/* Gives early messages to the receives that there are now. */
+static void give_early(DtWire *wire, DtWirePeer *peer)
+{
+    End *end = peer->end;
+    Early *before = NULL;
+    for (Early *early = end->early, *next; early; early = next) {
+        bool is_over;
+        DtWirePost *post = dt_wire_take(wire, peer, &early->head, &is_over);
+        next = early->next;
+        if (!post) {
+            before = early;
+            continue;
+        }
+        memcpy(post->at, early->bytes, (size_t)early->head.bytes);
+        dt_wire_done(post);
+        *(before ? &before->next : &end->early) = next;
+        if (end->early_last == early)
+            end->early_last = before;
+        free(early);
+    }
+}
+
 /* Reads what has come. Returns whether that was anything. */
 static bool pull(DtWire *wire, DtWirePeer *peer)
 {
@@ -173,9 +195,10 @@ static bool pull(DtWire *wire, DtWirePeer *peer)
             place(wire, peer);
             continue;
         }
-        if (end->reads)
+        if (end->reads) {
             keep(end);
-        else
+            give_early(wire, peer); /* its receive may have come meanwhile */
+        } else
             dt_wire_done(end->into);
         end->into = NULL;
         end->got = 0;
@@ -200,28 +223,6 @@ static bool read_early(DtWire *wire, DtWirePeer *peer)
     keep(end); /* to receive no bytes would look like the end of the connection */
     end->got = 0;
     return true;
-}
-
-/* Gives early messages to the receives that there are now. */
-static void give_early(DtWire *wire, DtWirePeer *peer)
-{
-    End *end = peer->end;
-    Early *before = NULL;
-    for (Early *early = end->early, *next; early; early = next) {
-        bool is_over;
-        DtWirePost *post = dt_wire_take(wire, peer, &early->head, &is_over);
-        next = early->next;
-        if (!post) {
-            before = early;
-            continue;
-        }
-        memcpy(post->at, early->bytes, (size_t)early->head.bytes);
-        dt_wire_done(post);
-        *(before ? &before->next : &end->early) = next;
-        if (end->early_last == early)
-            end->early_last = before;
-        free(early);
-    }
 }
 
 static void expect(DtWire *wire, DtWirePeer *peer)

@@ -5,6 +5,7 @@ for tokenizers in the forms of published ones. Skipped without the package."""
 import array
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -58,11 +59,14 @@ def decoded(program, known, file, folder, ids, seed):
 
 def in_parts(program, known, file, folder, seed):
     """Where the tokens of parts that follow each other differ from those of the whole text. It is cut between two tokens,
-    where merges and pieces of a part are those of the whole."""
+    where merges and pieces of a part are those of the whole. Words that repeat something three times are not cut: "0", "000"
+    and "000", "0" are equally likely, so the rounding of what comes before chooses."""
     rng, text = random.Random(seed), made.text(20000, seed).replace("\0", "")
     theirs = known.encode(text, add_special_tokens=False)
     places = [b for (_, a), (b, _) in zip(theirs.offsets, theirs.offsets[1:])
               if a == b > 0 and text[b].isascii() and text[b].isalnum() and text[b - 1].isascii() and text[b - 1].isprintable() and text[b - 1] != " "]
+    repeats = [m.span() for m in re.finditer(r"\S*?(\S+?)\1\1\S*", text)]
+    places = [p for p in places if not any(a <= p <= b for a, b in repeats)]
     places = [0] + sorted(rng.sample(places, 60)) + [len(text)]
     path = os.path.join(folder, "parts")
     with open(path, "w", encoding="utf-8", newline="") as out:

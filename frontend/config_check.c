@@ -439,7 +439,7 @@ static void check_ramp(const Check *c)
     const DtTrainConfig *train = c->program->train;
     const DtParallelConfig *p = c->program->parallel;
     const DtRampConfig *ramp = train ? &train->ramp : NULL;
-    if (!ramp || !ramp->by || c->host->options->doubled)
+    if (!ramp || !ramp->by)
         return;
     const char *axis = train->readers.n ? train->readers.at[0].types[0]->axes[0].name : "batch";
     const int64_t batch = dt_train_batch(train), n = p ? p->micro : 1;

@@ -617,32 +617,39 @@ static void lower_entries(DtLower *l, const DtItem *train)
         check_training(l, model);
 }
 
-/* Lowers the program with twice the batch, which shows what follows it. */
-static void make_ramp(DtLower *l, DtTrainConfig *train)
+/* Lowers the program with another batch. NULL: that is an error, reported at the ramp. */
+static const DtModule *with_batch(DtLower *l, const DtTrainConfig *train, const char *axis,
+                                  int64_t batch)
 {
-    const DtAxis *axis = &train->readers.at[0].types[0]->axes[0];
-    const DtGlobal *global = dt_scope_value(l, axis->name);
-    const bool is_dim = global && global->kind == DT_GLOBAL_DIM;
     DtLowerOptions options = *l->options;
     DtOption *dims = DT_NEW_ARRAY(l->arena, DtOption, options.n_dims + 1);
     DtDiags *aside = dt_diag_new(l->arena);
     uint32_t n = 0;
     for (uint32_t i = 0; i < options.n_dims; i++)
-        if (strcmp(options.dims[i].name, axis->name) != 0)
+        if (strcmp(options.dims[i].name, axis) != 0)
             dims[n++] = options.dims[i];
-    dims[n++] = (DtOption){axis->name,
-                           dt_arena_printf(l->arena, "%lld", (long long)(2 * axis->extent))};
+    dims[n++] = (DtOption){axis, dt_arena_printf(l->arena, "%lld", (long long)batch)};
     options.dims = dims;
     options.n_dims = n;
-    options.doubled = true;
+    options.rebatched = true;
     options.ret_ast = NULL;
-    const DtProgram *twice = is_dim ? dt_lower(l->arena, aside, &options) : NULL;
-    if (twice)
-        dt_ramp_make(l, train, twice->module);
-    else
+    const DtGlobal *global = dt_scope_value(l, axis);
+    const bool is_dim = global && global->kind == DT_GLOBAL_DIM;
+    const DtProgram *program = is_dim ? dt_lower(l->arena, aside, &options) : NULL;
+    if (!program)
         dt_diag_report(l->diags, E0485, train->ramp.span,
-                       "what follows `%s` shows in a program with twice of it, but %s", axis->name,
-                       is_dim ? dt_diag_first(aside).message : "it is no `dim`");
+                       "what follows `%s` shows in a program with %lld of it, but %s", axis,
+                       (long long)batch, is_dim ? dt_diag_first(aside).message : "it is no `dim`");
+    return program ? program->module : NULL;
+}
+
+static void make_ramp(DtLower *l, DtTrainConfig *train)
+{
+    const DtAxis *axis = &train->readers.at[0].types[0]->axes[0];
+    const DtModule *twice = with_batch(l, train, axis->name, 2 * axis->extent);
+    const DtModule *few = twice ? with_batch(l, train, axis->name, train->ramp.from) : NULL;
+    if (few)
+        dt_ramp_make(l, train, twice, few);
 }
 
 /* Returns the options with the layout that the program chooses, as if it were named on the command
@@ -722,12 +729,13 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     }
     if (dt_diag_errors(diags))
         return NULL;
+    if (options->rebatched) /* compared as lowered: its batch need not fit the layout */
+        return l->program;
     dt_configcheck_program(&host, items, l->program);
-    if (options->doubled) /* compared as lowered */
-        return dt_diag_errors(diags) ? NULL : l->program;
     DtTrainConfig *chosen = l->program->train;
     const DtEntryPoint *eval = dt_entry_whole(l->module, DT_ENTRY_EVAL, NULL);
-    if (chosen && chosen->ramp.by && chosen->readers.n && !dt_diag_errors(diags))
+    const bool grows = chosen && chosen->ramp.by && chosen->ramp.from < dt_train_batch(chosen);
+    if (grows && chosen->readers.n && !dt_diag_errors(diags))
         make_ramp(l, chosen);
     if (chosen && !dt_diag_errors(diags))
         dt_shown_make(l, chosen);

@@ -43,7 +43,7 @@ typedef struct DtLowerOptions {
                                             * parallel "none": one rank */
     bool synthetic;                        /* --data=synthetic */
     bool smaller;                          /* dims that --verify has made smaller */
-    bool doubled;                          /* with twice the batch (lower_ramp.c) */
+    bool rebatched;                        /* with another batch (lower_ramp.c) */
     /* interned axes of products that stream whatever their size, as if the layout had a `stream`
      * line: a smaller version of a program (--verify) streams what the program itself does */
     const char *const *streams; uint32_t n_streams;

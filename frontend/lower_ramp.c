@@ -6,9 +6,11 @@
  *   loss   %n = const 2048; %loss = div(%sum, %n)        batch 64, seq 32
  *     =>   %n = mul(input @rows, const 32); ...          @rows: a scalar of the step
  *
- * Which constants follow the batch, and how, is seen by lowering the program a second time, with
- * twice the batch: those that double are multiplied by the samples of the step, those that halve
- * are divided by them. Functions without parameters in which they stand (`mean`) are written out in
+ * Which constants follow the batch, and how, is seen by lowering the program twice more: with twice
+ * the batch, and with the samples of the first step. Those that are proportional to the batch in
+ * both are multiplied by the samples of the step, those that are inversely so are divided by them;
+ * one that only doubles by chance, as `max(size[batch], 8)` may, is in no proportion with the first
+ * step. Functions without parameters in which they stand (`mean`) are written out in
  * the entry. Everything else that follows the batch is refused: other axes, constants in layers and
  * loops, constants that follow it in another way. Evaluation takes whole batches and stays as it
  * is. */
@@ -16,6 +18,7 @@
 
 #include "base/intern.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef enum Follows { FOLLOWS = 1, INVERSELY } Follows;
@@ -27,7 +30,10 @@ typedef struct Ramp {
     int64_t batch;
     DtMap constants; /* ops that follow the batch -> a Follows */
     DtMap functions; /* that were compared -> whether such an op is in them, or in what they call */
-    DtMap twins;     /* a value -> that of the program with twice the batch */
+    DtMap twins;     /* a value -> that of the other program */
+    int64_t others;  /* the batch of the other program */
+    DtMap few;       /* a value -> that of the program with the samples of the first step */
+    bool is_first;   /* the other program is that one: its constants are only noted */
     DtBuilder b;
     DtValue *rows; /* the samples of the step */
     bool fails;
@@ -67,21 +73,34 @@ static void compare_types(Ramp *r, const DtOp *op, const DtType *a, const DtType
                dt_arena_printf(r->l->arena, "which axes this has follows `%s`", r->axis));
 }
 
+static bool is_near(double a, double b) { return fabs(a - b) <= 1e-14 * fabs(a); }
+
+/* How a number that is `other` with another batch follows the batch. */
+static Follows follows(double number, double other, double batch, double others)
+{
+    return is_near(number * others, other * batch)   ? FOLLOWS
+           : is_near(number * batch, other * others) ? INVERSELY
+                                                     : 0;
+}
+
 /* Notes a constant that follows the batch; true: it does. */
 static bool compare_constants(Ramp *r, const DtOp *a, const DtOp *b)
 {
-    if (a->number == b->number || (a->number != a->number && b->number != b->number))
+    if (r->is_first)
         return false;
-    const Follows how = b->number == 2 * a->number   ? FOLLOWS
-                        : a->number == 2 * b->number ? INVERSELY
-                                                     : 0;
-    if (!how || !dt_dtype_is_float(a->out[0]->type->dtype))
+    const DtValue *few = dt_map_find_pointer(&r->few, a->out[0]);
+    const double x = a->number, with_few = few->op->number, twice = b->number;
+    if ((x == with_few && x == twice) || (isnan(x) && isnan(with_few) && isnan(twice)))
+        return false;
+    const Follows how = follows(x, twice, (double)r->batch, (double)r->others);
+    if (!how || how != follows(x, with_few, (double)r->batch, (double)r->train->ramp.from) ||
+        !dt_dtype_is_float(a->out[0]->type->dtype))
         refuse(r, a->span,
-               dt_arena_printf(
-                   r->l->arena,
-                   "a number follows `%s`, but not as a factor or a divisor: it is %g, and "
-                   "%g with twice the batch",
-                   r->axis, a->number, b->number));
+               dt_arena_printf(r->l->arena,
+                               "a number follows `%s`, but not as a factor or a divisor: it is %g, "
+                               "%g with %lld samples, and %g with %lld",
+                               r->axis, x, with_few, (long long)r->train->ramp.from, twice,
+                               (long long)r->others));
     else
         dt_map_add_pointer(&r->constants, a, &kinds[how]);
     return true;
@@ -280,22 +299,33 @@ static void rewrite(Ramp *r, DtFunc *func)
 
 /* ---- all ---- */
 
-void dt_ramp_make(DtLower *l, DtTrainConfig *train, const DtModule *twice)
+/* Compares the loss of an entry with that of the programs with other batches. */
+static bool compare_entries(Ramp *r, const DtFunc *loss, const DtFunc *few, const DtFunc *twice)
+{
+    const DtMap none = {.arena = r->l->arena};
+    r->constants = r->functions = r->twins = none;
+    r->is_first = true;
+    compare(r, loss, few);
+    r->is_first = false;
+    r->few = r->twins;
+    r->functions = r->twins = none;
+    return !r->fails && compare(r, loss, twice) && !r->fails;
+}
+
+void dt_ramp_make(DtLower *l, DtTrainConfig *train, const DtModule *twice, const DtModule *few)
 {
     const DtType *type = train->readers.at[0].types[0];
     Ramp r = {.l = l,
               .train = train,
               .axis = type->axes[0].name,
               .batch = type->axes[0].extent,
-              .constants.arena = l->arena,
-              .functions.arena = l->arena,
-              .twins.arena = l->arena};
+              .others = 2 * type->axes[0].extent};
     bool any = false;
     for (uint32_t i = 0; i < l->module->entries.n && !r.fails; i++) {
         const DtEntryPoint *entry = &l->module->entries.at[i];
         if (entry->kind != DT_ENTRY_LOSS)
             continue;
-        if (!compare(&r, entry->func, twice->entries.at[i].func) || r.fails)
+        if (!compare_entries(&r, entry->func, few->entries.at[i].func, twice->entries.at[i].func))
             continue;
         rewrite(&r, entry->func);
         any = true;

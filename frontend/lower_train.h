@@ -44,8 +44,9 @@ DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
 /* ---- lower_ramp.c ---- */
 
 /* For a block with a ramp: makes numbers of the losses' entries that follow the batch follow the
- * samples of the step. twice: the program with twice the batch. Reports what cannot. */
-void dt_ramp_make(DtLower *l, DtTrainConfig *train, const DtModule *twice);
+ * samples of the step. twice, few: the program with twice the batch, and with the samples of the
+ * first step. Reports what cannot. */
+void dt_ramp_make(DtLower *l, DtTrainConfig *train, const DtModule *twice, const DtModule *few);
 
 /* ---- lower_shown.c ---- */
 

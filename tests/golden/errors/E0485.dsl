@@ -94,3 +94,14 @@ train {
   steps = 10
 }
 parallel p on pair { mesh data = 2; shard batch on data; micro batch = 4 }
+# ---- by_chance
+include "mini/model.dsl"
+include "std.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = sum[batch, seq](xent[vocab](tiny(tokens), labels)) / max(size[batch], 4)
+  optimizer = adamw(lr = 0.1)
+  ramp = batch(from = 2, by = 2, over = 100)
+  steps = 10
+}
+parallel p on pair { mesh data = 2; shard batch on data; micro batch = 4 }

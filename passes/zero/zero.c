@@ -20,7 +20,7 @@
  *
  * A bucket holds parameters that are alike to the update (dtypes, decay, splits, pending sums,
  * loops, pipeline stage), in the order in which backward completes their gradients, up to `bucket`
- * bytes of parameters (25 MiB by default). The norm of the gradients counts each element once: sums
+ * bytes of parameters (limit_of). The norm of the gradients counts each element once: sums
  * over runs are pending over the mesh axes of the bucket. zero_entry.c and zero_update.c rewrite
  * the entries; zero_lint.c reports `zero` lines that have no effect.
  *
@@ -49,7 +49,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_BYTES = 25 << 20, ALIGN = 64 };
+enum { DEFAULT_BYTES = 25 << 20, PART_BYTES = 1 << 20, ALIGN = 64 };
 /* The largest number of pipeline stages for which each stage sums gradients over ranks during its
  * last backward. The last backward passes through all stages in turn, and the sums slow down each
  * of them; sums after it would run on all stages at once. So overlap pays only with few stages.
@@ -449,13 +449,24 @@ static int64_t length_of(const Zero *z, const DtStore *store)
     return n;
 }
 
-static int64_t limit_of(const Zero *z)
+/* Returns the most bytes of parameters in a bucket of this mesh: what a `zero` line says, or else
+ * DEFAULT_BYTES, and more where so many ranks share a bucket that a rank's part would be smaller
+ * than PART_BYTES, and a link's latency longer than the time in which it is sent. */
+static int64_t limit_of(const Zero *z, const DtBucket *bucket)
 {
-    int64_t limit = 0;
+    const DtMesh *mesh = &z->buckets.module->mesh;
+    int64_t limit = 0, ranks = 1;
+    uint16_t over = bucket->pending;
+    for (uint32_t i = 0; i < bucket->n_mesh; i++)
+        over |= (uint16_t)(1u << bucket->mesh[i]);
+    for (uint8_t m = 0; m < mesh->n; m++)
+        ranks *= over >> m & 1 ? mesh->axes[m].size : 1;
     for (uint32_t i = 0; i < z->config->zeros.n; i++)
         if (z->config->zeros.at[i].bucket_bytes > limit)
             limit = z->config->zeros.at[i].bucket_bytes;
-    return limit ? limit : DEFAULT_BYTES;
+    if (limit)
+        return limit;
+    return ranks * PART_BYTES > DEFAULT_BYTES ? ranks * PART_BYTES : DEFAULT_BYTES;
 }
 
 /* Whether the bucket replaces stores of this kind. */
@@ -492,7 +503,7 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
         for (uint32_t k = 0; k < b->list.n; k++)
             if (keys.at[k] == list[i]->key)
                 bucket = b->list.at[k];
-        if (!bucket || bucket->bytes + bytes > limit_of(z)) {
+        if (!bucket || bucket->bytes + bytes > limit_of(z, bucket)) {
             bucket = DT_NEW(b->arena, DtBucket);
             *bucket = (DtBucket){.index = b->list.n,
                                  .pending = list[i]->pending,

@@ -738,4 +738,30 @@ gpt2 -D layers=1
 run dump gpt2.plan; exits 0; prints 'AREN name="predict"'
 holds awk '/^AREN/ && match($0, /bytes=[0-9]+/){n++; large = large || substr($0, RSTART + 6, RLENGTH - 6) + 0 >= 2 * 32 * 1024 * 50257}
     END{exit large || n < 5}' out
+
+# ---- buckets hold more where more ranks share them: three matrices of 16 MiB over 8 and over 128 ranks ----
+cat >buckets.dsl <<'END'
+dim batch = 256, width = 2048, wider = width
+model m(x[batch, width]) -> [batch, width] {
+  param a[width, wider] = normal(0.02)
+  param b[width, wider] = normal(0.02)
+  param c[width, wider] = normal(0.02)
+  x = (x @width a)[wider -> width]
+  x = (x @width b)[wider -> width]
+  return (x @width c)[wider -> width]
+}
+train {
+  x[batch, width] = synthetic(-1, 1)
+  loss = sum[batch, width](m(x))
+  optimizer = sgd(lr = 0.1, momentum = 0.9)
+  steps = 10
+}
+cluster many { nodes = 1; gpus = 128; gpu = "cpu" }
+parallel it on many { mesh data = 128; shard batch on data; zero 1 on data }
+END
+run buckets.dsl --no-kernels -o buckets.plan --print-after=zero; exits 0
+holds test "$(grep -c '^store.*: grad.*@bucket' out)" -eq 1
+sed 's/128/8/g' buckets.dsl >fewer.dsl
+run fewer.dsl --no-kernels -o buckets.plan --print-after=zero; exits 0
+holds test "$(grep -c '^store.*: grad.*@bucket' out)" -eq 3
 finish

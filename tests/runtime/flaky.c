@@ -6,7 +6,9 @@
  *                                      the number of kernels) leaves NaN in its first result, if
  *                                      FILE exists, which is removed: so it happens once
  *   FLAKY_SLOW="RANK SHARE FIRST"      from step FIRST on each kernel of that rank takes 1 / SHARE
- *                                      as long as it does */
+ *                                      as long as it does
+ *   FLAKY_HANG="RANK HOW FILE"         while FILE exists, the next kernel of that rank does not
+ *                                      end: it `sleeps`, `looks` again and again, or `spins` */
 #include "kir/internal.h"
 #include "runtime/runtime.h"
 
@@ -20,12 +22,15 @@ static unsigned rank, wanted_kernel, kernel, n_kernels;
 static long long step, wanted_step, slow_from;
 static double share = 1;
 static bool in_step, is_armed;
-static char file[4000];
+static char file[4000], hang_how[8], hang_file[4000];
 
 static void read_wishes(const DtRank *of)
 {
     unsigned who;
-    const char *nan_of = getenv("FLAKY_NAN"), *slow = getenv("FLAKY_SLOW");
+    const char *nan_of = getenv("FLAKY_NAN"), *slow = getenv("FLAKY_SLOW"),
+               *hang = getenv("FLAKY_HANG");
+    if (hang && (sscanf(hang, "%u %7s %3999s", &who, hang_how, hang_file) != 3 || who != of->rank))
+        hang_file[0] = '\0';
     rank = of->rank;
     if (nan_of &&
         sscanf(nan_of, "%u %lld %u %3999s", &who, &wanted_step, &wanted_kernel, file) == 4)
@@ -76,12 +81,21 @@ static double now(void)
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 
+static void hang_on(void)
+{
+    while (access(hang_file, F_OK) == 0)
+        if (strcmp(hang_how, "spins") != 0)
+            usleep(strcmp(hang_how, "looks") == 0 ? 1000 : 1000000000);
+}
+
 bool __real_dt_kir_run(DtKirKernel *k, const DtKirCall *call);
 bool __wrap_dt_kir_run(DtKirKernel *k, const DtKirCall *call);
 bool __wrap_dt_kir_run(DtKirKernel *k, const DtKirCall *call)
 {
     const double began = now();
     const bool good = __real_dt_kir_run(k, call);
+    if (hang_file[0])
+        hang_on();
     if (share < 1 && step >= slow_from)
         for (const double until = began + (now() - began) / share; now() < until;) {}
     if (is_armed && in_step && step == wanted_step && n_kernels > 0 &&

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that are lost:  lost.py DTC DTRUN [ROUNDS]
+"""Hosts that are lost, and ranks that hang:  lost.py DTC FLAKY [ROUNDS]
 
 Four hosts, network namespaces joined by veth, train on processors. An agent is stopped; the same while a rank of another host is
 killed; node 0 is killed; a link goes down. Every host that is left names the lost one within 5 s, ends with 75, and leaves no
-process. Where namespaces cannot be made, links stay up. Before that, a host with another build of the library of products is
-refused. ROUNDS: how often each case runs (1)."""
+process. Where namespaces cannot be made, links stay up. A rank hangs, asleep or in a loop that looks (flaky.c): all hosts name it, and
+a rank that waits for it; a rank that only computes for very long is named, and the run goes on. Before that, a host with another build of
+the library of products is refused. ROUNDS: how often each case runs (1)."""
 
 import glob
 import os
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from hosts import compile_plan, free_port, hosts, outputs, ranks_of, wait_for
+from hosts import compile_plan, free_port, hosts, losses, outputs, ranks_of, wait_for
 from runs import CLUSTERS, NET, check, failures, run, write_tokens
 
 NODES, LIMIT_S = 4, 5.0
@@ -50,6 +51,11 @@ def said_by(node):
         return file.read()
 
 
+def said_at(node):
+    """When the node has said its last line."""
+    return os.stat("said%d" % node).st_mtime
+
+
 def processes():
     found = subprocess.run(["pgrep", "-f", "[.]plan --quiet .*run-%d" % os.getpid()], capture_output=True, text=True).stdout.split()
     return [int(pid) for pid in found]
@@ -78,10 +84,11 @@ def join_link(names, lost):
 
 
 def wait_for_lines(wanted, others, began):
-    """How long it took until each of the others had said it; None: one has not within 30 s."""
+    """How long it took until each of the others had said it; None: one has not within 30 s. This process may get no core, so the times
+    of their files count."""
     while time.time() - began < 30:
         if all(re.search(wanted, said_by(i)) for i in others):
-            return time.time() - began
+            return max(said_at(i) for i in others) - began
         time.sleep(0.02)
     return None
 
@@ -154,6 +161,36 @@ def lose(dtrun, names, address, what, act, lost, wanted):
     print("ok %s: named after %.1f s" % (what, took or -1), flush=True)
 
 
+def hang(dtrun, names, address, how, rank):
+    """Eight ranks, two on each host. A rank that spins is only named, and goes on when its file is removed."""
+    what, folder, wanted = "a rank %s" % how, "run-%d" % os.getpid(), [75] * NODES
+    subprocess.run(["rm", "-rf", folder, folder + ".log", "hang"], check=True)
+    env = {rank // 2: {"FLAKY_HANG": "%d %s %s" % (rank, how, os.path.abspath("hang"))}}
+    started = start(dtrun, names, address, folder, "zero3.plan", env)
+    named = r"rank %d (hangs: no progress and almost no processor time|is slow: it computes) .*while rank \d+ waits for it" % rank
+    try:
+        wait_for(folder + ".log", 2)
+        began = time.time()
+        with open("hang", "w"):
+            pass
+        took = wait_for_lines(named, [rank // 2] if how == "spins" else range(NODES), began)
+        texts = "\n".join(said_by(i) for i in range(NODES))
+        check(took is not None and took < LIMIT_S, "%s: named after %s s\n%s" % (what, took, texts))
+        if how == "spins":
+            os.remove("hang")
+            steps = len(losses(folder + ".log"))
+            wait_for(folder + ".log", steps + 2)
+            started[1].send_signal(signal.SIGTERM)
+            wanted = [130] * NODES
+        codes = [process.wait(timeout=20) for process in started]
+        check(codes == wanted, "%s: exit codes %s\n%s" % (what, codes, texts))
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    print("ok %s: named after %.1f s" % (what, took or -1), flush=True)
+
+
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     rounds, n = int(sys.argv[3]) if len(sys.argv) > 3 else 1, 0
@@ -164,7 +201,9 @@ def main():
         compile_four(dtc)
         with hosts(NODES) as (names, address):
             refuse_library(dtrun, names, address)
-            for _ in range(rounds):
+            for i in range(rounds):
+                hang(dtrun, names, address, ("looks", "sleeps", "spins")[i % 3], i * 3 % 8)
+                n += 1
                 lose(dtrun, names, address, "an agent is stopped", stop_agent, 1 + n % 3, "node [123]: " + SILENT)
                 lose(dtrun, names, address, "an agent is stopped, a rank killed", stop_and_kill, 2,
                      r"(node 2: %s|rank \d was ended by signal 9)" % SILENT)

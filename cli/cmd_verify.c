@@ -44,6 +44,9 @@ static void print_life(const DtJudgeMachine *judged, DtText *ret_text)
                        judged->evaluated == 1 ? "" : "s");
     if (judged->windows)
         dt_text_printf(ret_text, ", and over %u of files", judged->windows);
+    else if (judged->no_files)
+        dt_text_printf(ret_text, ", and over none of files, which this check does not write for %s",
+                       judged->no_files);
     dt_text_add(ret_text, "\n");
 }
 

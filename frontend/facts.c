@@ -18,21 +18,21 @@
 #include "ir/irtext.h"
 #include "ir/quote.h"
 
+const char *const dt_facts_samples[] = {[DT_SAMPLE_NEXT_TOKEN] = "next_token",
+                                        [DT_SAMPLE_MLM] = "mlm",
+                                        [DT_SAMPLE_SPAN_CORRUPTION] = "span_corruption",
+                                        [DT_SAMPLE_IMAGES] = "images",
+                                        [DT_SAMPLE_RAW] = "raw",
+                                        [DT_SAMPLE_CHAT] = "chat"};
+const char *const dt_facts_sources[] = {[DT_SOURCE_TEXT] = "text",
+                                        [DT_SOURCE_BIN] = "bin",
+                                        [DT_SOURCE_NPY] = "npy",
+                                        [DT_SOURCE_IMAGES] = "images",
+                                        [DT_SOURCE_SYNTHETIC] = "synthetic",
+                                        [DT_SOURCE_CHAT] = "chat",
+                                        [DT_SOURCE_MEGATRON] = "megatron",
+                                        [DT_SOURCE_CSV] = "csv"};
 
-static const char *const samples[] = {[DT_SAMPLE_NEXT_TOKEN] = "next_token",
-                                      [DT_SAMPLE_MLM] = "mlm",
-                                      [DT_SAMPLE_SPAN_CORRUPTION] = "span_corruption",
-                                      [DT_SAMPLE_IMAGES] = "images",
-                                      [DT_SAMPLE_RAW] = "raw",
-                                      [DT_SAMPLE_CHAT] = "chat"};
-static const char *const sources[] = {[DT_SOURCE_TEXT] = "text",
-                                      [DT_SOURCE_BIN] = "bin",
-                                      [DT_SOURCE_NPY] = "npy",
-                                      [DT_SOURCE_IMAGES] = "images",
-                                      [DT_SOURCE_SYNTHETIC] = "synthetic",
-                                      [DT_SOURCE_CHAT] = "chat",
-                                      [DT_SOURCE_MEGATRON] = "megatron",
-                                      [DT_SOURCE_CSV] = "csv"};
 static void word(DtText *text, const char *key, const char *value)
 {
     dt_text_printf(text, " %s=%s", key, value);
@@ -193,8 +193,8 @@ static void add_reader(const DtReader *reader, bool is_eval, DtText *text)
 {
     const DtSource *source = &reader->source;
     dt_text_add(text, "READ");
-    word(text, "sample", samples[reader->kind]);
-    word(text, "source", sources[source->kind]);
+    word(text, "sample", dt_facts_samples[reader->kind]);
+    word(text, "source", dt_facts_sources[source->kind]);
     string(text, "glob", source->glob);
     string(text, "folder", source->folder);
     word(text, "dtype", dt_dtype_name(source->dtype));

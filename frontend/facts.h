@@ -7,6 +7,9 @@
 #include "base/text.h"
 #include "ir/config.h"
 
+extern const char *const dt_facts_samples[]; /* by DtSampleKind: "next_token" */
+extern const char *const dt_facts_sources[]; /* by DtSourceKind: "text" */
+
 /* Appends the facts of the program (inputs, sources, optimizer) as text, one line per record;
  * source folders are written as the plan has them. Appends nothing for a program without a train
  * block. */

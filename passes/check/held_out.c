@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/philox.h"
+#include "frontend/facts.h"
 #include "ir/round.h"
 
 #include <math.h>
@@ -21,8 +22,19 @@ enum { MOST_NUMBERS = 1 << 20 };
 
 static bool is_file(const DtSource *source)
 {
-    return source->kind == DT_SOURCE_TEXT || source->kind == DT_SOURCE_BIN ||
-           source->kind == DT_SOURCE_NPY;
+    return !source->tokenizer && (source->kind == DT_SOURCE_TEXT ||
+                                  source->kind == DT_SOURCE_BIN || source->kind == DT_SOURCE_NPY);
+}
+
+/* The reader as the program writes it: "csv(..)". */
+static const char *written(DtArena *arena, const DtReader *reader)
+{
+    const bool is_sampler =
+        reader->kind == DT_SAMPLE_MLM || reader->kind == DT_SAMPLE_SPAN_CORRUPTION;
+    return dt_arena_printf(arena, "%s(..%s)",
+                           is_sampler ? dt_facts_samples[reader->kind]
+                                      : dt_facts_sources[reader->source.kind],
+                           !is_sampler && reader->source.tokenizer ? ", tokenizer = .." : "");
 }
 
 static const DtReader *reader_of(const DtTrainConfig *train, const char *input)
@@ -118,21 +130,25 @@ static bool make_file(DtArena *arena, const DtTrainConfig *synthetic, const DtRe
 }
 
 uint32_t dt_judge_files(DtArena *arena, const DtTrainConfig *synthetic, const DtTrainConfig *train,
-                        int64_t samples, bool longer, DtJudgeFile **ret_files)
+                        int64_t samples, bool longer, DtJudgeFile **ret_files,
+                        const char **ret_not)
 {
     uint32_t n = 0;
+    *ret_not = NULL;
     DtJudgeFile *files = DT_NEW_ARRAY(arena, DtJudgeFile, train->eval_readers.n + 1);
     for (uint32_t i = 0; i < train->eval_readers.n; i++) {
         const DtReader *reader = &train->eval_readers.at[i];
         if (reader->source.kind == DT_SOURCE_SYNTHETIC)
             continue;
-        if (!is_file(&reader->source) ||
-            !make_file(arena, synthetic, reader, samples, longer, &files[n]) ||
-            files[n].samples != files[0].samples)
+        bool covers = is_file(&reader->source) &&
+                      make_file(arena, synthetic, reader, samples, longer, &files[n]) &&
+                      files[n].samples == files[0].samples;
+        for (uint32_t k = 0; covers && k < n; k++) /* a file has one description */
+            covers = strcmp(files[k].name, files[n].name) != 0;
+        if (!covers) {
+            *ret_not = written(arena, reader);
             return 0;
-        for (uint32_t k = 0; k < n; k++)
-            if (strcmp(files[k].name, files[n].name) == 0)
-                return 0; /* one file with two descriptions is not covered */
+        }
         n++;
     }
     *ret_files = files;

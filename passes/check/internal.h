@@ -88,10 +88,12 @@ const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeE
 /* ---- held_out.c ---- */
 
 /* Writes files for the held-out data of `train`, which are random numbers otherwise. Each has at
- * least so many samples. 0: the program has none, or this test does not cover them. longer: the
- * stream ends one number before a further window would be complete. */
+ * least so many samples. 0: the program has none, or this test does not cover them; ret_not: then
+ * what the program writes for a reader that it does not cover, else NULL. longer: the stream ends
+ * one number before a further window would be complete. */
 uint32_t dt_judge_files(DtArena *arena, const DtTrainConfig *synthetic, const DtTrainConfig *train,
-                        int64_t samples, bool longer, DtJudgeFile **ret_files);
+                        int64_t samples, bool longer, DtJudgeFile **ret_files,
+                        const char **ret_not);
 /* Fills a batch of an input that is read from one of the files; false: it is read from none. */
 bool dt_judge_file_input(const DtJudgeFile *files, uint32_t n, const char *name, int64_t batch,
                          DtTensor *ret_tensor);

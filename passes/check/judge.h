@@ -226,6 +226,8 @@ typedef struct DtJudgeMachine {
                                     * one, which has `other` ranks */
     uint32_t evaluated;            /* samples that the life evaluated */
     uint32_t windows;              /* windows of files that were evaluated */
+    const char *no_files;          /* held-out data for which there were no files: "csv(..)"; NULL:
+                                    * there were, or the program needs none */
     uint32_t vague;                /* values that roundings change by a tenth or more: their
                                     * comparison proves little */
     double worst;                  /* the largest difference of the other values, relative to the

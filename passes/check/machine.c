@@ -655,7 +655,7 @@ static DtJudgeVerdict try_files(Machine *m, const DtProgram *real, bool longer,
                                 const DtLowerOptions *options, DtJudgeRunner *runner)
 {
     m->n_files = dt_judge_files(m->arena, m->program->train, real->train, m->held_out, longer,
-                                &m->files);
+                                &m->files, &m->out->no_files);
     if (!m->n_files)
         return DT_JUDGE_EQUAL;
     DtJudgeMachine files = {0}, *out = m->out;
@@ -663,8 +663,10 @@ static DtJudgeVerdict try_files(Machine *m, const DtProgram *real, bool longer,
     m->out = &files;
     const DtJudgeVerdict verdict = try_values(m, options, runner);
     m->out = out;
-    if (verdict == DT_JUDGE_REJECTED && !runner->failed)
-        return DT_JUDGE_EQUAL; /* a plan for one rank with these files is not always possible */
+    if (verdict == DT_JUDGE_REJECTED && !runner->failed) {
+        out->no_files = "this layout"; /* on one rank it is not always possible */
+        return DT_JUDGE_EQUAL;
+    }
     out->problem = files.problem;
     out->values += files.values;
     out->windows = files.evaluated;
@@ -680,8 +682,10 @@ static DtJudgeVerdict try_all_files(Machine *m, const DtLowerOptions *options,
     own.synthetic = false;
     const DtProgram *real =
         evaluates(m) && runner->saves ? dt_lower(m->arena, dt_diag_new(m->arena), &own) : NULL;
-    if (!real || !real->train)
+    if (!real || !real->train) {
+        m->out->no_files = evaluates(m) ? "this program" : NULL;
         return DT_JUDGE_EQUAL;
+    }
     const int64_t samples = m->held_out;
     DtJudgeVerdict verdict = try_files(m, real, false, options, runner);
     m->held_out = samples;

@@ -218,6 +218,11 @@ for fault in '' window; do
     check "the exit code is $code" test $code -eq $([ -z "$fault" ] && echo 0 || echo 1)
 done
 
+case='held-out data of which no files are written'
+sed 's/bin("held.bin", f32)/csv("held.csv", columns = "a*")/' life.dsl >table.dsl
+"$work/faulty/dtc" table.dsl --parallel two --verify >out 2>err
+check 'it does not say so' grep -q 'evaluated over 10 samples, and over none of files, .* for csv(..)$' out
+
 # ---- not run ----
 case='no compiler'
 DT_CC=/nowhere/cc

@@ -187,6 +187,24 @@ static bool is_counted(const DtPlan *plan, uint32_t number)
     return false;
 }
 
+/* Returns the most bytes of temporaries that are live at once in entries that update parameters, or
+ * in the other ones of training. */
+static double peak_of(const DtPlan *plan, bool updates)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < plan->n_peaks; i++) {
+        bool is_update = false;
+        for (uint32_t o = 0; o < plan->n_objectives; o++) {
+            uint32_t entry;
+            is_update |= find_entry(plan, plan->objectives[o].update, &entry) &&
+                         entry == plan->peaks[i].entry;
+        }
+        if (is_update == updates && plan->peaks[i].live > most)
+            most = plan->peaks[i].live;
+    }
+    return (double)most;
+}
+
 static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, DtCard *card)
 {
     static const DtPlanArenaKind kinds[] = {DT_ARENA_PARAMS, DT_ARENA_GRADS, DT_ARENA_OPTIMIZER};
@@ -221,7 +239,10 @@ static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, D
                 saved += (double)plan->saved[i].saved * (double)plan->saved[i].iterations;
             }
     const double activations = (double)memory.arenas[DT_ARENA_ACTIVATIONS];
-    card->temporaries = activations > saved ? activations - saved : 0;
+    const double updating = peak_of(plan, true), other = peak_of(plan, false);
+    const double held = updating > other ? activations * other / updating : activations;
+    card->temporaries = held > saved ? held - saved : 0;
+    card->updating = updating;
     card->beside = (double)memory.reserved - activations;
     card->communicator = is_gpu ? (double)dt_memory_overheads[DT_OVERHEAD_COMMUNICATOR].bytes : 0;
     for (int k = 0; k < 3; k++)

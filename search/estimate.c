@@ -463,14 +463,26 @@ static double communicators(const DtLayout *layout)
     return n > 1 ? n + 1 : n;
 }
 
+/* Returns the bytes of temporaries while the stage updates its parameters: its part of what the
+ * update of all of them takes, which ranks share if they share the optimizer's state. */
+static double updating(const Estimator *e, const Stage *stage)
+{
+    double all = e->card->rest[0];
+    for (uint32_t i = 0; i < e->space->n_loops; i++)
+        all += e->card->state[i][0] * (double)e->space->loops[i].count;
+    const double shared = e->layout->zero ? (double)dt_layout_replicas(e->layout) : 1;
+    return all > 0 ? e->card->updating * stage->state[0] / all / shared : 0;
+}
+
 static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
 {
     const DtLayout *l = e->layout;
     const double all = (double)dt_layout_replicas(l), same = all / (double)l->size[DT_ROLE_EXPERT];
     const double flying = in_flight(e, number);
     const DtLayout compiled = dt_layout_of_class(e->space, l, true);
-    double bytes = e->card->temporaries + e->card->beside + stage->saved * flying +
-                   stage->delayed * put_off(e, number);
+    double bytes =
+        e->card->temporaries + stage->saved * flying + stage->delayed * put_off(e, number);
+    bytes = fmax(bytes, updating(e, stage)) + e->card->beside;
     bytes += e->card->communicator * (communicators(l) - communicators(&compiled));
     for (int k = 0; k < 3; k++) { /* zero splits the optimizer's state from level 1 on, gradients
                                    * from level 2 on, parameters from level 3 on */

@@ -398,10 +398,11 @@ void dt_layout_list(DtArena *arena, const DtSpace *space, DtLayouts *ret_layouts
     Lister x = {.arena = arena, .space = space, .layouts = ret_layouts};
     *ret_layouts = (DtLayouts){0};
     for (int64_t context = 1; context <= space->devices; context++)
-        for (int64_t expert = 1;
+        for (int64_t expert = space->devices / context;
              is_open(&x, DT_ROLE_CONTEXT, context) && can_cut_positions(space, context) &&
-             expert <= space->devices / context;
-             expert++)
+             expert >= 1;
+             expert--) /* many first: a rank that has few experts alone often wins, and what is
+                        * known to be slower need not be compiled */
             for (int64_t tensor = 1; is_open(&x, DT_ROLE_EXPERT, expert) &&
                                      can_cut_experts(space, expert) && tensor <= space->node;
                  tensor++) {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_CARDS = 96, MOST_TRIALS = 6, MOST_TRIED = 16, MOST_STEPS = 64 };
+enum { MOST_CARDS = 240, MOST_TRIALS = 6, MOST_TRIED = 16, MOST_STEPS = 64 };
 /* estimates of memory may be wrong by this factor, so the compiled plan decides whether a layout
  * fits */
 static const double ROOM = 1.05;
@@ -331,7 +331,7 @@ static void look_at_all(Searcher *x, const DtLayouts *all)
             best[0][steps[0]++] = x->best;
         steps[1] = context ? 0 : steps[1];
         bool useless = false;
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 3; k += 2) /* experts that a rank has alone are faster than few of them */
             useless = useless || is_useless(best[k], steps[k]);
         useless = useless && !is_hindered(x, larger);
         larger = x->larger.n;

@@ -176,7 +176,8 @@ typedef struct DtCard {
     double tied[3];
     /* the part of both that is already split over ranks of experts */
     double experts[DT_SPACE_LOOPS][3], rest_experts[3];
-    double temporaries;               /* activations that are not saved */
+    double temporaries;               /* activations of a micro-batch that are not saved */
+    double updating;                  /* temporaries of the update of all parameters */
     /* everything else: inputs, workspace, the device's own memory */
     double beside;
     /* the part of `beside` for the communicator of one group of ranks */

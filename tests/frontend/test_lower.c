@@ -67,6 +67,7 @@ static const struct {
     {"examples/gpt_1t.dsl", 1008038758400, 3},
     {"examples/llama3_8b.dsl", 8030261248, 3},
     {"examples/llama3_405b.dsl", 405853388800, 3},
+    {"examples/deepseek_v3.dsl", 671026404352, 3},
     {"examples/moe.dsl", 46702792704, 3},
     {"examples/bert.dsl", 109514298, 3},
     {"examples/t5.dsl", 222903552, 3},

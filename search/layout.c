@@ -401,8 +401,7 @@ void dt_layout_list(DtArena *arena, const DtSpace *space, DtLayouts *ret_layouts
         for (int64_t expert = space->devices / context;
              is_open(&x, DT_ROLE_CONTEXT, context) && can_cut_positions(space, context) &&
              expert >= 1;
-             expert--) /* many first: a rank that has few experts alone often wins, and what is
-                        * known to be slower need not be compiled */
+             expert--)
             for (int64_t tensor = 1; is_open(&x, DT_ROLE_EXPERT, expert) &&
                                      can_cut_experts(space, expert) && tensor <= space->node;
                  tensor++) {

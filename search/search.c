@@ -307,13 +307,14 @@ static bool is_hindered(const Searcher *x, uint32_t from)
     return false;
 }
 
-/* Visits the tensor splits for each split of experts and each split of positions. Each goes from
- * few ranks to many, as long as that helps. */
+/* Visits the tensor splits for each split of experts and each split of positions. Tensors and
+ * positions go from few ranks to many, as long as that helps. Experts go from many to few: fewer
+ * ranks are no sign that more would not help, since one expert that a rank has alone is fastest. */
 static void look_at_all(Searcher *x, const DtLayouts *all)
 {
-    /* the smallest estimate after each step, for positions, experts, tensors */
-    double best[3][MOST_STEPS];
-    int steps[3] = {0};
+    /* the smallest estimate after each step, for positions and for tensors */
+    double best[2][MOST_STEPS];
+    int steps[2] = {0};
     uint32_t larger = 0;
     for (uint32_t first = 0, end; first < all->n; first = end) {
         const DtLayout *l = &all->at[first], *last = first ? &all->at[first - 1] : NULL;
@@ -322,18 +323,13 @@ static void look_at_all(Searcher *x, const DtLayouts *all)
         const bool context = last && l->size[DT_ROLE_CONTEXT] != last->size[DT_ROLE_CONTEXT];
         const bool expert =
             last && (context || l->size[DT_ROLE_EXPERT] != last->size[DT_ROLE_EXPERT]);
-        if (last && steps[2] < MOST_STEPS)
-            best[2][steps[2]++] = x->best;
-        if (expert && steps[1] < MOST_STEPS)
+        if (last && steps[1] < MOST_STEPS)
             best[1][steps[1]++] = x->best;
-        steps[2] = expert ? 0 : steps[2];
+        steps[1] = expert ? 0 : steps[1];
         if (context && steps[0] < MOST_STEPS)
             best[0][steps[0]++] = x->best;
-        steps[1] = context ? 0 : steps[1];
-        bool useless = false;
-        for (int k = 0; k < 3; k += 2) /* experts that a rank has alone are faster than few of them */
-            useless = useless || is_useless(best[k], steps[k]);
-        useless = useless && !is_hindered(x, larger);
+        const bool useless = (is_useless(best[0], steps[0]) || is_useless(best[1], steps[1])) &&
+                             !is_hindered(x, larger);
         larger = x->larger.n;
         if (useless)
             leave_out(x, (Class){l, end - first});

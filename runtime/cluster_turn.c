@@ -48,7 +48,7 @@ void dt_cluster_regroup(DtCluster *n, uint64_t now_ns)
     n->greeting.fd = -1;
     n->agent = (DtAgent){.first = 1, .n = 1, .attempt = n->attempts};
     n->began_ns = now_ns;
-    n->is_said = false;
+    n->is_said = true;
     if (n->seat == 0)
         return;
     n->stage = DT_STAGE_CONNECTS;

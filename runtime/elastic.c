@@ -30,6 +30,7 @@ struct DtElastic {
     uint64_t *digests; /* [most + 1]: of the plans that have been made; 0: of none */
     Dtc dtc;
     uint32_t ranks; /* for which dtc makes a plan */
+    bool is_ahead;
 };
 
 static DtStatus find_dtc(char ret_path[4096])
@@ -224,10 +225,15 @@ DtElasticState dt_elastic_get(DtElastic *e, uint32_t ranks, bool is_ahead, DtSta
         return DT_ELASTIC_BUSY;
     if (e->dtc.pid && e->ranks != ranks)
         end(&e->dtc);
+    if (e->dtc.pid && e->is_ahead && !is_ahead) { /* not all users may do that */
+        setpriority(PRIO_PGRP, (id_t)e->dtc.pid, 0);
+        e->is_ahead = false;
+    }
     if (!e->dtc.pid) {
         *ret_why = begin_plan(e, ranks);
         if (!dt_status_ok(ret_why))
             return DT_ELASTIC_FAILED;
+        e->is_ahead = is_ahead;
         if (is_ahead)
             setpriority(PRIO_PGRP, (id_t)e->dtc.pid, NICE);
         return DT_ELASTIC_BUSY;

@@ -18,6 +18,8 @@
 #include <string.h>
 #include <time.h>
 
+static const uint64_t look_ns = 300000000u;
+
 /* ---- the beginning ---- */
 
 /* Which numbers of ranks the plan can have. Spares alone need no other plan. */
@@ -49,7 +51,8 @@ DtStatus dt_formation_open(DtSupervisor *all)
     all->elastic = dt_elastic_open(options->plan_path, ranks);
     all->formation = (DtFormation){.nodes = hosts, .ranks = ranks,
                                    .seats = calloc(seats, sizeof *all->formation.seats)};
-    if (!all->elastic || !all->formation.seats ||
+    all->next.seats = calloc(seats, sizeof *all->next.seats);
+    if (!all->elastic || !all->formation.seats || !all->next.seats ||
         !dt_roster_open(&all->roster, seats, ranks / hosts, ranks))
         return dt_status_fail(DT_EXIT_RETRY, "no memory for hosts and plans");
     return options->node == 0 ? find_sizes(options, ranks, &all->roster) : DT_OK;
@@ -71,6 +74,7 @@ void dt_formation_close(DtSupervisor *all)
     dt_elastic_close(all->elastic);
     dt_roster_close(&all->roster);
     free(all->formation.seats);
+    free(all->next.seats);
     drop_place(all);
 }
 
@@ -212,15 +216,19 @@ static bool choose(DtSupervisor *all, DtStatus *ret_status)
 
 static void say_how(const DtSupervisor *all, uint32_t before)
 {
-    char hosts[40] = "", since[80] = "; this run has saved nothing so far";
+    const uint32_t ranks = all->formation.ranks;
+    char hosts[40] = "", of[40] = "", since[80] = "; this run has saved nothing so far";
     if (all->cluster)
         snprintf(hosts, sizeof hosts, " on %u host%s", all->formation.nodes,
                  all->formation.nodes == 1 ? "" : "s");
     if (all->has_saved && all->saved_step >= 0)
         snprintf(since, sizeof since, " from the checkpoint after %lld steps",
                  (long long)all->saved_step);
-    dt_say("going on with %u of %u ranks%s (%s)%s", all->formation.ranks, before, hosts,
-           all->options->plan_path, since);
+    if (ranks > before)
+        snprintf(of, sizeof of, "%u ranks instead of %u", ranks, before);
+    else
+        snprintf(of, sizeof of, "%u of %u ranks", ranks, before);
+    dt_say("going on with %s%s (%s)%s", of, hosts, all->options->plan_path, since);
 }
 
 /* Ends the run, since there is no way to go on. */
@@ -380,10 +388,77 @@ bool dt_formation_make(DtSupervisor *all)
     return meet(all, before);
 }
 
+/* ---- while ranks run ---- */
+
+/* Hosts wait with which there would be more ranks: has the plan for them made, and then lets the
+ * ranks end after a save. */
+static void look_for_more(DtSupervisor *all)
+{
+    DtStatus why;
+    const uint32_t ranks = all->next.ranks;
+    const DtElasticState state = dt_elastic_get(all->elastic, ranks, false, &why);
+    all->roster.is_bad[ranks] = state == DT_ELASTIC_FAILED;
+    if (state != DT_ELASTIC_READY || atomic_exchange(&all->shared->regroup, 1))
+        return;
+    dt_say("there can be %u ranks; the run goes on with them after its next save", ranks);
+}
+
+/* Has the plan made that the run needs if a host is lost, or, on one host, a rank. */
+static void look_for_fewer(DtSupervisor *all)
+{
+    DtStatus why;
+    uint32_t ranks = dt_roster_without_one(&all->roster, &all->next);
+    if (all->formation.nodes == 1) {
+        const uint32_t ceiling = all->roster.ceiling;
+        all->roster.ceiling = all->n_ranks - 1;
+        ranks = dt_roster_choose(&all->roster, &all->next) ? all->next.ranks : 0;
+        all->roster.ceiling = ceiling;
+    }
+    if (ranks > 0 && ranks < all->n_ranks &&
+        dt_elastic_get(all->elastic, ranks, true, &why) == DT_ELASTIC_FAILED)
+        all->roster.is_bad[ranks] = true;
+}
+
+void dt_formation_look(DtSupervisor *all)
+{
+    const uint64_t now_ns = dt_now_ns();
+    if (!all->elastic || all->given.options->node > 0 || all->failed || all->stops ||
+        now_ns < all->looked_ns + look_ns)
+        return;
+    const DtSlot *first = dt_shared_slot(all->plan, all->shared, 0);
+    all->looked_ns = now_ns;
+    if (atomic_load(&first->phase) != DT_PHASE_RUNNING)
+        return;
+    if (all->cluster && dt_roster_choose(&all->roster, &all->next) &&
+        all->next.ranks > all->n_ranks) {
+        look_for_more(all);
+        return;
+    }
+    atomic_store(&all->shared->regroup, 0); /* a host that waited may have gone again */
+    if (all->given.options->elastic)
+        look_for_fewer(all);
+}
+
+/* ---- after an attempt ---- */
+
+/* Whether ranks have ended after a save, so that other hosts can take part. */
+static bool has_regrouped(DtSupervisor *all)
+{
+    const bool ended = all->code == DT_EXIT_INTERRUPTED || all->code == DT_EXIT_IO;
+    if (!ended || !all->shared || atomic_load(&all->shared->last_step) >= 0)
+        return false;
+    all->is_unsaved = all->is_unsaved || all->code == DT_EXIT_IO;
+    return true;
+}
+
 bool dt_formation_wanted(DtSupervisor *all)
 {
     const bool has_lost_host = all->cluster && !dt_cluster_is_whole(all->cluster);
-    if (!all->elastic || all->code != DT_EXIT_RETRY || all->stops || all->given.options->node > 0)
+    if (!all->elastic || all->stops || all->given.options->node > 0)
+        return false;
+    if (has_regrouped(all))
+        return true;
+    if (all->code != DT_EXIT_RETRY)
         return false;
     if (all->lost_node >= 0)
         dt_roster_lose_rank(&all->roster, &all->formation, (uint32_t)all->lost_node);

@@ -112,8 +112,12 @@ typedef struct DtShared {
     _Alignas(64) _Atomic uint32_t abort;
     /* Set on Ctrl-C: finish the step, save and end. */
     _Alignas(64) _Atomic uint32_t stop;
+    /* Set where rank 0 is: end after the next save, since other hosts can take part then. */
+    _Atomic uint32_t regroup;
     /* All following members are equal on all nodes after every meeting of all ranks (cluster.c). */
-    _Atomic int64_t last_step;  /* set by rank 0 before it begins that step; INT64_MAX: none */
+    /* set by rank 0 before it begins that step; INT64_MAX: none; -1 - step: other hosts take part
+     * after it, if its save succeeds */
+    _Atomic int64_t last_step;
     _Atomic int32_t save_code;  /* status of the last save, for the other ranks */
     /* The checkpoint that all ranks load (resume.c); -1: none. */
     _Atomic int64_t chosen_serial;

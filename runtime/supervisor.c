@@ -461,8 +461,10 @@ static void watch_ranks(Supervisor *all)
         if (all->failed) {
             if (dt_now_ns() - all->failed_ns > GRACE_NS)
                 kill_all(all);
-        } else
+        } else {
             watch(all);
+            dt_formation_look(all);
+        }
     }
 }
 
@@ -744,6 +746,8 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
             all.attempt++;
             again = next == AGAIN || (next == FORMS && dt_formation_make(&all));
         }
+        if (all.code == DT_EXIT_OK && all.is_unsaved)
+            all.code = DT_EXIT_IO;
         dt_cluster_part(all.cluster);
         write_page(&all);
         if (all.cluster)

@@ -64,7 +64,10 @@ typedef struct DtSupervisor {
     DtFormation formation; /* where the ranks are now */
     DtElastic *elastic;    /* NULL: the run is not elastic */
     DtStatus why;          /* why the last plan could not be made */
-    uint32_t said_ranks;   /* for which it has said that it compiles */
+    uint32_t said_ranks;   /* for which it has said that it compiles, or can go on */
+    DtFormation next;      /* where ranks could be, with hosts that wait, or without one more */
+    uint64_t looked_ns;    /* when it last looked for that */
+    bool is_unsaved;       /* a checkpoint was not saved before other hosts took part */
     bool has_asked;        /* for the end of the run */
     DtPlanFile fewer;      /* the plan for fewer ranks; all zero: ranks have the given one */
     DtRunOptions own;      /* options of this node, with the plan's path */
@@ -85,6 +88,9 @@ void dt_formation_close(DtSupervisor *all);
 /* Of several hosts: finds the others for the first time, and makes a formation of them. False: the
  * run ends, with all->code, and the user knows why. */
 bool dt_formation_meet(DtSupervisor *all, uint64_t words, bool (*is_over)(void *context));
+/* Node 0, while ranks run: lets them end after a save if hosts wait that the run can use, and has
+ * plans made ahead. */
+void dt_formation_look(DtSupervisor *all);
 /* Node 0, after an attempt: whether the run goes on with other ranks or hosts. */
 bool dt_formation_wanted(DtSupervisor *all);
 /* Then: makes a formation, with all hosts that are there. Returns as dt_formation_meet. */

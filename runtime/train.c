@@ -380,10 +380,33 @@ static bool every(int64_t n, int64_t steps) { return n > 0 && steps % n == 0; }
  * rank can finish the step without rank 0, so all of them see the number in time. */
 static void decide_stop(DtRun *run)
 {
-    DtShared *shared = run->rank.shared;
-    if (run->rank.rank == 0 && atomic_load(&shared->stop) &&
-        atomic_load(&shared->last_step) == INT64_MAX)
-        atomic_store(&shared->last_step, run->rank.step);
+    const DtRank *rank = &run->rank;
+    DtShared *shared = rank->shared;
+    const bool saves = dt_outputs_folder(rank->options) &&
+                       every(rank->meta.save_every, rank->step + 1) &&
+                       rank->step + 1 < rank->meta.steps;
+    if (rank->rank != 0 || atomic_load(&shared->last_step) != INT64_MAX)
+        return;
+    if (atomic_load(&shared->stop))
+        atomic_store(&shared->last_step, rank->step);
+    else if (atomic_load(&shared->regroup) && saves)
+        atomic_store(&shared->last_step, -1 - rank->step);
+}
+
+/* After a step: whether it is the last one by rank 0's decision. False after a failure. */
+static bool find_end(DtRun *run, bool *ret_ends)
+{
+    DtRank *rank = &run->rank;
+    const int64_t last = atomic_load(&rank->shared->last_step);
+    *ret_ends = last >= 0 && rank->step >= last;
+    if (last >= 0)
+        return true;
+    if (!finish_save(run))
+        return false;
+    *ret_ends = run->regroups = run->saved == rank->step + 1;
+    if (!*ret_ends && rank->rank == 0) /* the disk did not take it */
+        atomic_store(&rank->shared->last_step, INT64_MAX);
+    return true;
 }
 
 /* Evaluates after so many steps. Says so if the run ends, since the loss falls no longer. */
@@ -495,9 +518,12 @@ static bool train(DtRun *run)
             return false;
         if (!run_step(run, &report) || !after_step(run, &report))
             return false;
-        const bool is_asked = rank->step >= atomic_load(&rank->shared->last_step);
+        bool is_asked;
+        if (!find_end(run, &is_asked))
+            return false;
         if (run->is_over || is_asked) {
             run->interrupted = !run->is_over;
+            run->regroups = run->regroups && !run->is_over;
             rank->step++;
             break;
         }
@@ -508,7 +534,7 @@ static bool train(DtRun *run)
     if (dt_outputs_folder(rank->options) && (is_new || first) &&
         (!save(run, rank->step, will_try_again) || !finish_save(run)))
         return false;
-    trim(run, true);
+    trim(run, !run->regroups);
     if (!export_parameters(run))
         return false;
     if (rank->profile &&
@@ -852,7 +878,7 @@ int dt_train_loaded(DtRun *run)
 {
     run->sums = DT_NEW_ARRAY(run->rank.memory, double, run->rank.plan->n_metrics + 1);
     bool good = run_all(run);
-    if (good) {
+    if (good && (!run->regroups || atomic_load(&run->rank.shared->stop))) {
         say_what_is_not_saved(run);
         if (run->rank.rank == 0 && !run->rank.options->trial)
             dt_banner_end(&run->rank, &run->progress, &run->totals, run->saved >= 0);

@@ -26,6 +26,7 @@ typedef struct DtRun {
                          * older checkpoints are kept */
     int64_t sound;      /* number of steps after the last one that was not skipped */
     bool interrupted;
+    bool regroups;      /* interrupted, since other hosts take part then */
     bool is_over;       /* the held-out loss falls no longer: `patience` */
     DtTraffic traffic;
     struct DtStragglers *stragglers; /* NULL: nothing is measured */

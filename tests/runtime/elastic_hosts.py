@@ -21,6 +21,9 @@ from hosts import free_port, hosts, ranks_of
 from runs import NET, Bench, write_tokens
 
 NEAR = 1e-5
+# seconds to the next step, with the plan made ahead, or without it; times as long where the machine is busy
+BUSY = max(1.0, os.getloadavg()[0] / os.cpu_count())
+FAST, SLOW = 3 * BUSY, 15 * BUSY
 WIDE = NET.replace("batch = 4", "batch = 24")
 PROGRAM = WIDE + """  optimizer = adamw(lr = 0.01, clip = 1.0)
   save = every(5, keep = 3)
@@ -155,19 +158,20 @@ def test_two(b):
     b.compare("a host is killed", "two.log", "two", 120, want)
 
 
-def named_and_on(b, what, log, act, wanted, limit=3.0):
-    """Loses a host; how long it takes to name it, and from then to the next step, which may be at most `limit` s."""
+def named_and_on(b, what, log, act, wanted):
+    """Loses a host, or brings one back: how long it takes to name it, and from then to the next step."""
+    before = len(b.said())
     act()
     began = time.time()
-    if not b.wait_until(what + ": is named", lambda: re.search(wanted, b.said())):
+    if not b.wait_until(what + ": is named", lambda: re.search(wanted, b.said()[before:]), 120):
         return
-    named, size = time.time(), os.path.getsize(log)
-    b.wait_until(what + ": goes on", lambda: re.search(wanted + r"[\s\S]*going on with", b.said()))
-    again = time.time()
+    named = time.time()
+    b.wait_until(what + ": goes on", lambda: re.search("going on with", b.said()[before:]), 120)
+    again, size = time.time(), os.path.getsize(log)
     b.wait_until(what + ": next step", lambda: os.path.getsize(log) > size + 1000)
-    took = time.time() - named
+    took, limit = time.time() - named, SLOW if "compiling for" in b.said()[before:] else FAST
     print("   %s: named after %.2f s, chosen after %.2f s, next step after %.2f s" % (what, named - began, again - named, took), flush=True)
-    b.check("%s: the next step comes after %.1f s" % (what, took), took < limit)
+    b.check("%s: the next step comes %.1f s later" % (what, took), took < limit)
 
 
 def test_spare(b):
@@ -181,11 +185,11 @@ def test_spare(b):
     b.compare("a spare", "spare.log", "spare", 400, want)
 
 
-def test_down(b):
-    """Four hosts of two ranks. One is killed, one is stopped, a rank is killed."""
+def test_down_and_up(b):
+    """Four hosts of two ranks. One is killed, one is stopped, a rank is killed; then they come back, one after the other."""
     compile_plan(b, "eight")
-    want = reference(b, "eight.plan", 600)
-    b.begin("eight.plan", 4, *options("down", 600, "--elastic", "--set", "save.every=20"))
+    want = reference(b, "eight.plan", 1000)
+    b.begin("eight.plan", 4, *options("down", 1000, "--elastic", "--set", "save.every=20"))
     for plan in (6, 4, 3):
         b.run(b.dtc, "recompile", "eight.plan", "--ranks", str(plan), "-o", "warm.plan")
     if b.wait_for_steps("down.log", 12):
@@ -193,9 +197,14 @@ def test_down(b):
         named_and_on(b, "6 to 4 ranks", "down.log", lambda: b.kill(2, signal.SIGSTOP), "node 2: nothing was heard of it for 3.5 s")
         named_and_on(b, "4 to 3 ranks", "down.log", lambda: os.kill(ranks_of(b.started[1])[0], signal.SIGKILL),
                      "rank [23] was ended by signal 9")
-    b.kill(2, signal.SIGCONT)
-    b.end("8 to 3 ranks", {0: 0, 1: 0, 2: 0, 3: -9})
-    b.compare("8 to 3 ranks", "down.log", "down", 600, want)
+        named_and_on(b, "a stopped host goes on", "down.log", lambda: b.kill(2, signal.SIGCONT),
+                     "there can be 5 ranks; the run goes on with them after its next save")
+        named_and_on(b, "a killed one is started again", "down.log", lambda: b.start(3),
+                     "there can be 7 ranks; the run goes on with them after its next save")
+        named_and_on(b, "7 to 6 ranks", "down.log", lambda: b.kill(1), "node 3: it has gone") # it has one rank less
+        named_and_on(b, "6 to 8 ranks", "down.log", lambda: b.start(1), "there can be 8 ranks")
+    b.end("8 to 3 ranks and back", {0: 0, 1: 0, 2: 0, 3: 0})
+    b.compare("8 to 3 ranks and back", "down.log", "down", 1000, want)
 
 
 def main():
@@ -212,7 +221,7 @@ def main():
                 test_two(b)
                 if is_all:
                     test_spare(b)
-                    test_down(b)
+                    test_down_and_up(b)
             finally:
                 b.stop_all()
         os.chdir("/")

@@ -66,13 +66,13 @@ def disturb(kind, started, names, draw):
 
 def await_end(process, node, is_lost):
     """Returns the exit code. Nodes that meet wait for one that has gone, since it may come again; a launcher ends them."""
-    for patience in (8, 20):
+    for patience in (8, 20, 20):
         try:
-            return process.wait(timeout=patience)
+            code = process.wait(timeout=patience)
+            return 75 if code == 130 and "stopped while it waited" in said_by(node) else code
         except subprocess.TimeoutExpired:
             if is_lost and "waits " in said_by(node) and "starting again" not in said_by(node):
                 process.terminate()
-                return 75 if process.wait(timeout=20) == 130 else "%d after SIGTERM" % process.returncode
     process.kill()
     process.wait()
     return "did not end"

@@ -4,15 +4,20 @@
 
 Layouts: data, ZeRO 3, tensor and pipeline. Printed for each, the median of three saves:
 
-  pause    for how long training stops, beside the time in which one thread copies as many bytes to memory that exists
-  in all   from the copy until the checkpoint is there, beside `dd conv=fsync` of as many bytes into the same folder
+  pause    for how long training stops, and its parts: comparing replicas, copying. Beside it the time in which four processes at
+           once copy as many bytes as each rank holds, to memory that exists; and both on a processor, which other load hardly
+           changes
+  in all   from the copy until the checkpoint is there, while training goes on and, the last one, after it; beside `dd
+           conv=fsync` of as many bytes into the same folder
   writers  the largest of their shares over the smallest, from the files and the rule of shares
   load     blocks that ranks read from the disk over the size of the checkpoint, after its pages were dropped
 
 FOLDER is on the disk to measure (default: the present folder). Medians of this machine are in bench/RESULTS.md."""
 
 import json
+import multiprocessing
 import os
+import re
 import resource
 import shutil
 import statistics
@@ -41,23 +46,35 @@ train {
 }
 cluster here { gpus = %d; gpu = "cpu" }
 """ % (2 * SAVES, RANKS)
+# and how many parts the state has, of which each rank holds one
 LAYOUTS = {
-    "data": "mesh data = 4; shard batch on data",
-    "zero 3": "mesh data = 4; shard batch on data; zero 3 on data",
-    "tensor": "mesh tensor = 4; shard mid on tensor",
-    "pipeline": "mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe; micro batch = 2",
+    "data": ("mesh data = 4; shard batch on data", 1),
+    "zero 3": ("mesh data = 4; shard batch on data; zero 3 on data", 4),
+    "tensor": ("mesh tensor = 4; shard mid on tensor", 4),
+    "pipeline": ("mesh pipe = 2, data = 2; shard batch on data; pipeline h on pipe; micro batch = 2", 2),
 }
 
 
-def seconds_of_copy(size):
-    """One thread copies as many bytes as a rank holds on average, to memory that was written before."""
-    source, target = bytearray(os.urandom(1 << 20) * (size >> 20)), bytearray(size >> 20 << 20)
-    times = []
+def copy_often(size, meet, times):
+    """Copies as many bytes as a rank holds, to memory that was written before, when the other processes do."""
+    source, target = bytearray(os.urandom(1 << 20) * (size >> 20)), bytearray(os.urandom(1 << 20) * (size >> 20))
     for _ in range(5):
-        began = time.monotonic()
+        meet.wait()
+        began, used = time.monotonic(), time.thread_time()
         memoryview(target)[:] = source
-        times.append(time.monotonic() - began)
-    return statistics.median(times)
+        times.put((time.monotonic() - began, time.thread_time() - used))
+
+
+def seconds_of_copy(size):
+    """Medians of the time that it takes, and of the time on a processor."""
+    meet, times = multiprocessing.Barrier(RANKS), multiprocessing.Queue()
+    copies = [multiprocessing.Process(target=copy_often, args=(size, meet, times)) for _ in range(RANKS)]
+    for process in copies:
+        process.start()
+    got = [times.get() for _ in range(5 * RANKS)]
+    for process in copies:
+        process.join()
+    return [statistics.median(column) for column in zip(*got)]
 
 
 def seconds_of_dd(size):
@@ -100,15 +117,15 @@ def blocks_read(command, folder):
 
 
 def times_of(log):
-    """By save: seconds of the copy, and from its end to the line of the finished checkpoint."""
+    """By save: seconds of the pause, of the copy and on a processor; and from its end until the checkpoint is there."""
     copied, saved = {}, {}
     with open(log, encoding="utf-8") as file:
         for line in map(json.loads, file):
             if line.get("event") == "copied":
-                copied[line["step"]] = float(line["text"].split()[0])
+                copied[line["step"]] = [float(number) for number in re.findall(r"[0-9.]+(?= s)", line["text"])]
             if line.get("event") == "written":
                 saved[line["step"]] = float(line["text"].split()[0])
-    return [(copied[step], saved[step]) for step in sorted(saved) if step in copied]
+    return [(*copied[step], saved[step]) for step in sorted(saved) if step in copied]
 
 
 def main():
@@ -116,7 +133,7 @@ def main():
     shutil.rmtree("bench.checkpoints", ignore_errors=True)
     os.mkdir("bench.checkpoints")
     os.chdir("bench.checkpoints")
-    for name, layout in LAYOUTS.items():
+    for name, (layout, parts) in LAYOUTS.items():
         with open("p.dsl", "w", encoding="utf-8") as file:
             file.write(PROGRAM + "parallel it on here { %s }\n" % layout)
         subprocess.run([DTC, "p.dsl", "--parallel", "it", "-o", "p.plan"], check=True, capture_output=True)
@@ -126,13 +143,14 @@ def main():
         folder = os.path.join("saved", open("saved/latest", encoding="utf-8").read().strip())
         each, total = shares(folder)
         times = times_of("log.jsonl")
-        pause, whole = (statistics.median(time[k] for time in times) for k in (0, 1))
+        pause, copying, processor, whole = (statistics.median(column) for column in zip(*times))
         read, took = blocks_read([DTRUN, "p.plan", "-q", "--resume", folder, "--save", "other", "--overwrite", "--steps", "7",
                                   "--set", "save.every=0"], folder)
-        copy, dd = seconds_of_copy(total // RANKS), seconds_of_dd(total)
-        print("%-9s %5.2f GB  pause %.2f s (a copy of a rank's quarter %.2f s)  in all %.2f s (dd %.2f s: %.2f of its rate)  "
-              "writers %.3f  load %.2f of its bytes in %.1f s" % (name, total / 1e9, pause, copy, whole, dd, dd / whole,
-                                                               max(each) / min(each), read / total, took), flush=True)
+        (copy, copy_processor), dd, last = seconds_of_copy(total // parts), seconds_of_dd(total), times[-1][-1]
+        print("%-9s %5.2f GB  pause %.3f s (%.3f comparing, %.3f copying), %.2f of a copy; on a processor %.3f s, %.2f of a copy  "
+              "in all %.2f s, the last %.2f s (dd %.2f s: %.2f and %.2f of its rate)  writers %.3f  load %.2f of its bytes in %.1f s" %
+              (name, total / 1e9, pause, pause - copying, copying, pause / copy, processor, processor / copy_processor, whole, last,
+               dd, dd / whole, dd / last, max(each) / min(each), read / total, took), flush=True)
     os.chdir("..")
     shutil.rmtree("bench.checkpoints")
 

@@ -40,10 +40,16 @@ static uint32_t axes_of(const DtPlan *plan, const DtPlanStore *store)
     return axes;
 }
 
-/* Whether training changes the store, and keeps it from step to step. */
-static bool is_kept(const DtPlanStore *store)
+/* Whether training changes the store and keeps it from step to step, and several ranks hold the
+ * same part of it. */
+static bool is_compared(const DtPlan *plan, const DtPlanStore *store)
 {
-    return store->kind == DT_PLAN_PARAM || store->kind == DT_PLAN_MASTER || store->saved;
+    const uint32_t axes = axes_of(plan, store);
+    bool is_shared = false;
+    for (uint32_t m = 0; m < plan->n_mesh; m++)
+        is_shared = is_shared || (plan->mesh[m].size > 1 && !(axes >> m & 1));
+    return is_shared &&
+           (store->kind == DT_PLAN_PARAM || store->kind == DT_PLAN_MASTER || store->saved);
 }
 
 /* Lists the different sets of axes. If there are more than digests in a slot, the last one takes
@@ -54,7 +60,7 @@ static uint32_t list_sets(const DtPlan *plan, uint32_t ret_sets[DT_REPLICA_SETS]
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         uint32_t at = 0;
         const uint32_t axes = axes_of(plan, &plan->stores[i]);
-        if (!is_kept(&plan->stores[i]))
+        if (!is_compared(plan, &plan->stores[i]))
             continue;
         while (at < n && ret_sets[at] != axes)
             at++;
@@ -184,7 +190,7 @@ static bool find_store(DtRank *rank, const Odd *odd, uint32_t set, const uint32_
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
         uint64_t digest = 1;
-        if (!is_kept(store) || set_of(sets, n, axes_of(plan, store)) != set)
+        if (!is_compared(plan, store) || set_of(sets, n, axes_of(plan, store)) != set)
             continue;
         add_store(rank, store, &digest);
         atomic_store(&rank->slot->replicas[set], digest);
@@ -242,7 +248,7 @@ bool dt_replicas_check(DtRank *rank, int64_t steps)
         return true;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
-        if (is_kept(store))
+        if (is_compared(plan, store))
             add_store(rank, store, &digests[set_of(sets, n, axes_of(plan, store))]);
     }
     for (uint32_t i = 0; i < n; i++)

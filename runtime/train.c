@@ -35,6 +35,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Writes each line as an event of the log; frees the text. */
@@ -169,6 +170,28 @@ static void look_at_save(DtRun *run)
         note_save(run, &status);
 }
 
+/* The time in nanoseconds that this thread has had a processor. */
+static uint64_t processor_ns(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+/* Writes for how long training has stopped since began_ns, of which it has compared replicas until
+ * compared_ns. */
+static void log_pause(DtRun *run, int64_t steps, uint64_t began_ns, uint64_t compared_ns,
+                      uint64_t processor)
+{
+    char text[120];
+    const uint64_t now = run->saving_ns;
+    snprintf(text, sizeof text, "%.6f s, of which %.6f s copying; %.6f s on a processor",
+             (double)(now - began_ns) * 1e-9, (double)(now - compared_ns) * 1e-9,
+             (double)processor * 1e-9);
+    if (run->log)
+        dt_log_event(run->log, "copied", steps, text);
+}
+
 /* Begins a save. if_not: what becomes of the run if the disk does not take it. */
 static bool save(DtRun *run, int64_t steps, const char *if_not)
 {
@@ -176,10 +199,10 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
     if (!finish_save(run))
         return false;
     trim(run, false);
+    const uint64_t began = dt_now_ns(), processor = processor_ns();
     if (!dt_replicas_check(rank, steps))
         return false;
-    const uint64_t began = dt_now_ns();
-    char text[60];
+    const uint64_t compared = dt_now_ns();
     atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
     if (rank->rank == 0)
         rank->shared->saving_useful_ns = run->useful_ns;
@@ -189,9 +212,7 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
     run->saving = steps;
     run->saving_ns = dt_now_ns();
     run->if_not = if_not;
-    snprintf(text, sizeof text, "%.6f s", (double)(run->saving_ns - began) * 1e-9);
-    if (run->log)
-        dt_log_event(run->log, "copied", steps, text);
+    log_pause(run, steps, began, compared, processor_ns() - processor);
     look_at_save(run);
     return true;
 }

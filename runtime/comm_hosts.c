@@ -93,11 +93,17 @@ static void find_needs(const DtHosts *hosts, bool *needs)
             needs[dt_hosts_channel_peer(hosts->channels, c)] = true;
 }
 
-static int64_t largest_message(const DtPlan *plan)
+static DtWireMost most_of(const DtHosts *hosts)
 {
-    int64_t most = DT_HOSTS_CHUNK;
-    for (uint32_t c = 0; c < plan->n_channels; c++)
-        most = plan->channels[c].bytes > most ? plan->channels[c].bytes : most;
+    const DtPlan *plan = hosts->rank->plan;
+    DtWireMost most = {.bytes = DT_HOSTS_CHUNK};
+    for (uint32_t c = 0; c < plan->n_channels; c++) {
+        most.bytes = plan->channels[c].bytes > most.bytes ? plan->channels[c].bytes : most.bytes;
+        if (!dt_hosts_channel_has(hosts->channels, c))
+            continue;
+        most.slots += plan->channels[c].slots;
+        most.slot_bytes += plan->channels[c].slots * plan->channels[c].bytes;
+    }
     return most;
 }
 
@@ -131,7 +137,7 @@ static DtStatus open_hosts(DtRank *rank, const DtWireOps *ops, DtComm **ret_comm
     bool *needs = DT_NEW_ARRAY(rank->memory, bool, rank->n_ranks);
     find_needs(hosts, needs);
     const uint32_t streams = hosts->n_groups + rank->plan->n_channels;
-    if (dt_wire_open(rank, ops, needs, streams, largest_message(rank->plan), meet_all, hosts,
+    if (dt_wire_open(rank, ops, needs, streams, most_of(hosts), meet_all, hosts,
                      &hosts->wire) &&
         dt_hosts_channel_begin(hosts->channels, hosts->wire))
         return dt_hosts_thread_open(hosts, has_channels(hosts));

@@ -330,7 +330,10 @@ static bool connect(DtSaverLinks *l, int64_t slot)
     const DtWireOps *ops = rank->comm_ops == &dt_comm_ucx ? &dt_wire_ucx : &dt_wire_tcp;
     const int64_t digests = dt_shares_chunk(&saver->shares, saver->shares.end) * DT_DIGEST_BYTES,
                   words = most_of(digests, sizeof(DtStatus));
-    if (!dt_wire_open(rank, ops, needs, STREAMS, most_of(slot, words), meet, rank, &l->wire))
+    const DtWireMost most = {.bytes = most_of(slot, words),
+                             .slots = AHEAD + 2,
+                             .slot_bytes = AHEAD * slot + 2 * words};
+    if (!dt_wire_open(rank, ops, needs, STREAMS, most, meet, rank, &l->wire))
         return false;
     l->wire->says = dt_wire_slot(saver->memory);
     l->limit_ns = l->wire->limit_ns;

@@ -110,7 +110,7 @@ enum { /* UCP's enumerations */
     DT_UCP_AM_CB = 1 << 2,
     DT_UCP_AM_ARG = 1 << 3,
     DT_UCP_AM_WHOLE = 1 << 0,
-    DT_UCP_AM_PERSISTENT = 1 << 1,
+    DT_UCP_AM_SEND_RNDV = 1 << 2, /* UCP_AM_SEND_FLAG_RNDV */
     DT_UCP_AM_RNDV = 1 << 17, /* UCP_AM_RECV_ATTR_FLAG_RNDV */
     DT_UCS_IN_PROGRESS = 1,
     DT_UCS_BUSY = -15,

@@ -7,6 +7,7 @@
 #include "runtime/wire.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,16 +15,23 @@
 static const uint32_t MAGIC = 0x57495245u; /* "ERIW" */
 static const uint64_t GONE_NS = 500000000u;
 enum {
-    SPINS = 30,     /* turns before the first sleep */
-    SLEEP_MS = 20,  /* the longest sleep */
-    HELP_MS = 3000  /* how long a rank waits for the message about a lost peer's failure */
+    SPINS = 30,           /* turns before the first sleep */
+    SLEEP_MS = 20,        /* the longest sleep */
+    HELP_MS = 3000,       /* how long a rank waits for the message about a lost peer's failure */
+    HEAD_COST = 4096,     /* bytes for which a message counts besides its own */
+    MOST_AHEAD = 1 << 23, /* bytes that a peer has not taken yet, before later messages wait */
+    MOST_ASKED = 256,     /* messages of a peer that wait */
+    EARLY_ROOM = 1 << 18
 };
+
+/* ---- open and close ---- */
 
 static DtWire *new_wire(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_t n_streams)
 {
     DtWire *wire = DT_NEW(rank->memory, DtWire);
     const double timeout = rank->options->timeout;
     *wire = (DtWire){.rank = rank, .ops = ops, .n_streams = n_streams, .says = rank->slot,
+                     .waits_for = UINT32_MAX,
                      .limit_ns = timeout > 0 && timeout < 1e9 ? (uint64_t)((timeout + 2) * 1e9)
                                                               : 0};
     wire->number = DT_NEW_ARRAY(rank->memory, uint32_t, rank->n_ranks);
@@ -38,11 +46,10 @@ static DtWire *new_wire(DtRank *rank, const DtWireOps *ops, const bool *needs, u
 }
 
 bool dt_wire_open(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_t n_streams,
-                  int64_t most_bytes, bool (*meet)(void *context), void *context,
-                  DtWire **ret_wire)
+                  DtWireMost most, bool (*meet)(void *context), void *context, DtWire **ret_wire)
 {
     DtWire *wire = new_wire(rank, ops, needs, n_streams);
-    wire->most_bytes = most_bytes;
+    wire->most = most;
     *ret_wire = wire;
     const DtStatus status = ops->open(wire);
     return dt_status_ok(&status) ? dt_wire_meet(wire, meet, context)
@@ -83,6 +90,16 @@ static void part(DtWire *wire)
     }
 }
 
+static void free_early(DtWire *wire, DtWireEarly *early)
+{
+    for (DtWireEarly *next; early; early = next) {
+        next = early->next;
+        if (early->large)
+            wire->ops->fetch(wire, NULL, early->large);
+        free(early);
+    }
+}
+
 void dt_wire_close(DtWire *wire)
 {
     bool is_whole = dt_status_ok(&wire->rank->failure) && !dt_rank_aborted(wire->rank);
@@ -90,7 +107,10 @@ void dt_wire_close(DtWire *wire)
         is_whole = is_whole && wire->peers[p].fd >= 0;
     if (is_whole)
         part(wire);
+    for (uint32_t p = 0; p < wire->n_peers; p++)
+        free_early(wire, wire->peers[p].early);
     wire->ops->close(wire);
+    free_early(wire, wire->spare);
     for (uint32_t p = 0; p < wire->n_peers; p++)
         if (wire->peers[p].fd >= 0)
             close(wire->peers[p].fd);
@@ -110,6 +130,15 @@ DtSlot *dt_wire_slot(DtArena *memory)
 
 static DtWirePeer *peer_of(DtWire *wire, uint32_t rank) { return &wire->peers[wire->number[rank]]; }
 
+/* Whether a peer may send the message before its receive, and so many like it that they fill
+ * memory. A channel has as many receives as slots. */
+static bool counts(const DtWireHead *head)
+{
+    return head->kind <= DT_WIRE_BLOCK && !head->asks;
+}
+
+static uint64_t cost_of(const DtWireHead *head) { return (uint64_t)head->bytes + HEAD_COST; }
+
 static void begin(DtWire *wire, DtWirePeer *peer, DtWirePost *post)
 {
     post->head.magic = MAGIC;
@@ -126,9 +155,120 @@ void dt_wire_send(DtWire *wire, uint32_t to, DtWirePost *post)
     DtWirePeer *peer = peer_of(wire, to);
     begin(wire, peer, post);
     post->is_send = true;
+    post->head.asks = 0;
+    post->head.asks =
+        counts(&post->head) &&
+        peer->sent - peer->sent_taken + cost_of(&post->head) > (uint64_t)MOST_AHEAD;
+    peer->sent += counts(&post->head) ? cost_of(&post->head) : 0;
+    post->head.taken = peer->taken_told = peer->taken;
     wire->n_sending++;
     wire->ops->send(wire, peer, post);
 }
+
+/* Tells a peer that only sends how much this rank has taken. */
+static void tell_taken(DtWire *wire, DtWirePeer *peer)
+{
+    if (peer->taken - peer->taken_told < MOST_AHEAD / 2)
+        return;
+    if (!peer->credit) {
+        peer->credit = DT_NEW(wire->rank->memory, DtWirePost);
+        *peer->credit = (DtWirePost){.head = {.kind = DT_WIRE_CREDIT}, .is_done = true};
+    }
+    if (peer->credit->is_done)
+        dt_wire_send(wire, peer->rank, peer->credit);
+}
+
+/* ---- early messages ---- */
+
+static bool may_keep(DtWire *wire, const DtWirePeer *peer, int64_t bytes)
+{
+    const int64_t most = MOST_AHEAD + wire->most.slot_bytes;
+    return (peer->n_early < MOST_AHEAD / HEAD_COST + MOST_ASKED + wire->most.slots &&
+            peer->early_bytes + bytes <= most) ||
+           dt_rank_fail(wire->rank, DT_EXIT_RETRY,
+                        "rank %u has sent rank %u %u messages, %lld bytes, of operations that rank "
+                        "%u has not reached, and more: it may not be so far ahead",
+                        peer->rank, wire->rank->rank, peer->n_early, (long long)peer->early_bytes,
+                        wire->rank->rank);
+}
+
+/* A used one with so much room, or a new one. */
+static DtWireEarly *find_room(DtWire *wire, int64_t bytes)
+{
+    DtWireEarly **at = &wire->spare;
+    while (*at && (*at)->room < bytes)
+        at = &(*at)->next;
+    DtWireEarly *early = *at;
+    if (early) {
+        *at = early->next;
+        return early;
+    }
+    const int64_t room = bytes > EARLY_ROOM ? bytes : EARLY_ROOM;
+    if (!(early = malloc(sizeof *early + (size_t)room)))
+        dt_arena_exhausted((size_t)room);
+    early->room = room;
+    return early;
+}
+
+DtWireEarly *dt_wire_early(DtWire *wire, DtWirePeer *peer, const DtWireHead *head, void *large)
+{
+    const int64_t bytes = large ? 0 : head->bytes;
+    if (head->bytes > wire->most.bytes) {
+        dt_rank_fail(wire->rank, DT_EXIT_RETRY,
+                     "rank %u sends %lld bytes, more than any operation of the plan", peer->rank,
+                     (long long)head->bytes);
+        return NULL;
+    }
+    if (!may_keep(wire, peer, bytes))
+        return NULL;
+    DtWireEarly *early = find_room(wire, bytes);
+    early->next = NULL;
+    early->head = *head;
+    early->large = large;
+    peer->n_early++;
+    peer->early_bytes += bytes;
+    return early;
+}
+
+void dt_wire_keep(DtWirePeer *peer, DtWireEarly *early)
+{
+    *(peer->early_last ? &peer->early_last->next : &peer->early) = early;
+    peer->early_last = early;
+}
+
+void dt_wire_drop(DtWire *wire, DtWirePeer *peer, DtWireEarly *early)
+{
+    peer->n_early--;
+    peer->early_bytes -= early->large ? 0 : early->head.bytes;
+    early->large = NULL;
+    early->next = wire->spare;
+    wire->spare = early;
+}
+
+/* Gives early messages to the receives that there are now. */
+static void give_early(DtWire *wire, DtWirePeer *peer)
+{
+    DtWireEarly *before = NULL;
+    for (DtWireEarly *early = peer->early, *next; early; early = next) {
+        bool is_over;
+        DtWirePost *post = dt_wire_take(wire, peer, &early->head, &is_over);
+        next = early->next;
+        if (!post) {
+            before = early;
+            continue;
+        }
+        *(before ? &before->next : &peer->early) = next;
+        if (peer->early_last == early)
+            peer->early_last = before;
+        if (early->large)
+            wire->ops->fetch(wire, post, early->large);
+        else
+            dt_wire_give(post, early->bytes);
+        dt_wire_drop(wire, peer, early);
+    }
+}
+
+/* ---- messages that come ---- */
 
 void dt_wire_recv(DtWire *wire, uint32_t from, DtWirePost *post)
 {
@@ -139,7 +279,17 @@ void dt_wire_recv(DtWire *wire, uint32_t from, DtWirePost *post)
     else
         peer->expected = post;
     peer->expected_last = post;
-    wire->ops->expect(wire, peer);
+    tell_taken(wire, peer);
+    give_early(wire, peer);
+    if (wire->ops->expect && !post->is_done)
+        wire->ops->expect(wire, peer);
+}
+
+void dt_wire_give(DtWirePost *post, const char *bytes)
+{
+    if (bytes != post->at && !(post->take && post->take(post, bytes)))
+        memcpy(post->at, bytes, (size_t)post->head.bytes);
+    dt_wire_done(post);
 }
 
 void dt_wire_done(DtWirePost *post)
@@ -182,9 +332,9 @@ static bool differs(const DtWirePost *post, const DtWireHead *head)
 static bool is_sound(const DtWire *wire, const DtWirePeer *peer, const DtWireHead *head)
 {
     return head->magic == MAGIC && head->from == peer->rank && head->token == peer->token &&
-           head->stream < wire->n_streams &&
-           head->bytes >= 0 && head->kind >= DT_WIRE_PARTIAL && head->kind <= DT_WIRE_TAKEN &&
-           (head->kind != DT_WIRE_TAKEN || head->bytes == 0);
+           head->stream < wire->n_streams && head->taken <= peer->sent &&
+           head->bytes >= 0 && head->kind >= DT_WIRE_PARTIAL && head->kind <= DT_WIRE_CREDIT &&
+           (head->kind < DT_WIRE_TAKEN || head->bytes == 0);
 }
 
 static void unlink_post(DtWirePeer *peer, DtWirePost *before, DtWirePost *post)
@@ -207,8 +357,10 @@ DtWirePost *dt_wire_take(DtWire *wire, DtWirePeer *peer, const DtWireHead *head,
                      "rank %u has sent something that is no message of this run", peer->rank);
         return NULL;
     }
-    if (head->kind == DT_WIRE_TAKEN) {
-        wire->taken[head->stream]++;
+    if (head->taken > peer->sent_taken)
+        peer->sent_taken = head->taken;
+    if (head->kind >= DT_WIRE_TAKEN) {
+        wire->taken[head->stream] += head->kind == DT_WIRE_TAKEN;
         *ret_is_over = true;
         return NULL;
     }
@@ -224,6 +376,7 @@ DtWirePost *dt_wire_take(DtWire *wire, DtWirePeer *peer, const DtWireHead *head,
         if (post->head.kind != head->kind || post->head.part != head->part)
             continue;
         unlink_post(peer, before, post);
+        peer->taken += counts(head) ? cost_of(head) : 0;
         post->head = *head;
         return post;
     }
@@ -296,6 +449,7 @@ bool dt_wire_turn(DtWire *wire, DtWireWait *wait, uint32_t who)
     const bool sleeps = wait->turns >= SPINS;
     if (wait->turns == 0)
         wait->began_ns = dt_now_ns();
+    wire->waits_for = who;
     wait->turns++;
     if (sleeps && !may_go_on(wire, wait, who))
         return false;

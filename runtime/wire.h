@@ -22,16 +22,20 @@ typedef enum DtWireKind {
     DT_WIRE_RESULT,      /* a whole sum */
     DT_WIRE_BLOCK,       /* elements that are not summed */
     DT_WIRE_MESSAGE,     /* of a channel */
-    DT_WIRE_TAKEN        /* the receiver of a channel has taken a message; no bytes */
+    DT_WIRE_TAKEN,       /* the receiver of a channel has taken a message; no bytes */
+    DT_WIRE_CREDIT       /* only its head counts; no bytes */
 } DtWireKind;
 
 /* The head of a message, as it travels; machines of a run have the same byte order. */
 typedef struct DtWireHead {
     DtCommMark mark;
     uint64_t token;       /* of the two ranks (wire_meet.c) */
+    uint64_t taken;       /* of messages of the receiver: what the sender has taken so far */
     uint32_t magic, from; /* from: the sending rank */
     uint32_t stream;      /* number of the group, or groups + 1 + number of the channel */
     uint32_t kind;        /* DtWireKind */
+    uint32_t asks;        /* 1: it waits for its receive, as far as the transport can */
+    uint32_t reserved;
     int64_t part;         /* which message of its kind in the operation */
     int64_t bytes;        /* that follow the head; of an expected message of a channel: the most */
     int64_t tag, step;    /* of a channel: the sender's micro-batch and step */
@@ -42,6 +46,10 @@ typedef struct DtWireHead {
 typedef struct DtWirePost {
     DtWireHead head;
     char *at;
+    /* NULL, or what uses the bytes of a message that has come to the transport's own memory, so
+     * that they need not be copied to `at`. It may not use the wire. False: copy them. */
+    bool (*take)(struct DtWirePost *post, const char *bytes);
+    void *context;         /* of `take` */
     bool is_done, is_free; /* is_free: it was never used, or its user is through with it */
     /* of the wire */
     bool is_send;
@@ -49,6 +57,15 @@ typedef struct DtWirePost {
     struct DtWirePeer *peer;
     struct DtWire *wire;
 } DtWirePost;
+
+/* A message that has come before its receive. */
+typedef struct DtWireEarly {
+    struct DtWireEarly *next;
+    DtWireHead head;
+    void *large; /* of one whose bytes have not come: what the transport has of it */
+    int64_t room;
+    char bytes[];
+} DtWireEarly;
 
 typedef struct DtWirePeer {
     uint32_t rank;
@@ -58,8 +75,22 @@ typedef struct DtWirePeer {
     int error;    /* errno of that; 0: orderly */
     uint64_t gone_ns;
     DtWirePost *expected, *expected_last; /* receives without a message */
+    DtWireEarly *early, *early_last;      /* messages without a receive */
+    uint32_t n_early;
+    int64_t early_bytes;
+    /* Messages by their costs (wire.c): sent, of these taken by the peer as far as it has said;
+     * taken here, of these what the peer has heard of */
+    uint64_t sent, sent_taken, taken, taken_told;
+    DtWirePost *credit;
     void *end;    /* of the transport */
 } DtWirePeer;
+
+/* The most bytes of a message; and how many messages, of how many bytes, a peer may send before
+ * their receives that do not count for how far it is ahead: those of channels fill their slots. */
+typedef struct DtWireMost {
+    int64_t bytes, slot_bytes;
+    uint32_t slots;
+} DtWireMost;
 
 typedef struct DtWire {
     DtRank *rank;
@@ -72,7 +103,9 @@ typedef struct DtWire {
     uint64_t *taken;           /* by stream: messages that a channel's receiver has taken */
     uint64_t moved_ns;         /* when bytes moved last */
     uint64_t limit_ns;         /* longest wait; 0: none */
-    int64_t most_bytes;        /* of a message */
+    DtWireMost most;
+    DtWireEarly *spare;        /* used ones */
+    uint32_t waits_for;        /* the rank whose message this one waits for; UINT32_MAX: unknown */
     uint32_t n_sending;        /* messages that the transport has not sent yet */
 } DtWire;
 
@@ -87,8 +120,11 @@ typedef struct DtWireOps {
     bool (*join)(DtWire *wire, DtWirePeer *peer, const void *address, uint32_t bytes);
     /* Begins to send. The transport sets is_done when the bytes may be overwritten. */
     void (*send)(DtWire *wire, DtWirePeer *peer, DtWirePost *post);
-    /* There is a new receive: its message may be here already. */
+    /* There is a new receive for a message that has not come whole. NULL: nothing to do. */
     void (*expect)(DtWire *wire, DtWirePeer *peer);
+    /* Moves what the transport has of a large early message into its receive. NULL: there are none.
+     * post NULL: throws it away. */
+    void (*fetch)(DtWire *wire, DtWirePost *post, void *large);
     /* Moves what can be moved now; if that is nothing, waits up to `ms` milliseconds for more.
      * Returns whether anything moved. False after dt_rank_fail, too. */
     bool (*move)(DtWire *wire, int ms);
@@ -100,12 +136,11 @@ typedef struct DtWireOps {
 extern const DtWireOps dt_wire_tcp, dt_wire_ucx;
 
 /* Connects this rank with the ranks for which needs[rank] is true. The relation must be symmetric.
- * All ranks of the run call it. most_bytes: of the largest message. meet: waits for all ranks,
- * after which slots are equal on all hosts. False after dt_rank_fail, or when the run is to stop;
- * *ret_wire must be closed if it is set. */
+ * All ranks of the run call it. meet: waits for all ranks, after which slots are equal on all
+ * hosts. False after dt_rank_fail, or when the run is to stop; *ret_wire must be closed if it is
+ * set. */
 bool dt_wire_open(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_t n_streams,
-                  int64_t most_bytes, bool (*meet)(void *context), void *context,
-                  DtWire **ret_wire);
+                  DtWireMost most, bool (*meet)(void *context), void *context, DtWire **ret_wire);
 /* Waits, unless the run has failed, until the peers have all that was sent, and close too; longer
  * than --timeout allows: the rank fails. */
 void dt_wire_close(DtWire *wire);
@@ -139,6 +174,15 @@ bool dt_wire_finish(DtWire *wire, DtWirePost *post);
  * failed, or the message has no bytes and is dealt with (*ret_is_over). */
 DtWirePost *dt_wire_take(DtWire *wire, DtWirePeer *peer, const DtWireHead *head,
                          bool *ret_is_over);
+/* For a message without a receive: memory with room for its bytes; large: what the transport has of
+ * it instead. NULL after dt_rank_fail: the peer has sent more such messages than it may. */
+DtWireEarly *dt_wire_early(DtWire *wire, DtWirePeer *peer, const DtWireHead *head, void *large);
+/* Keeps it until there is a receive. */
+void dt_wire_keep(DtWirePeer *peer, DtWireEarly *early);
+/* It is not needed any more. */
+void dt_wire_drop(DtWire *wire, DtWirePeer *peer, DtWireEarly *early);
+/* The message of the receive has come, and its bytes are here. */
+void dt_wire_give(DtWirePost *post, const char *bytes);
 void dt_wire_done(DtWirePost *post);
 void dt_wire_lost(DtWire *wire, DtWirePeer *peer, int error);
 /* Looks whether connections have ended that no bytes travel on. */

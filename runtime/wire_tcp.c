@@ -3,9 +3,9 @@
  * its bytes on the connection by which the two ranks found each other.
  *
  * A message whose receive is not there yet stays in the connection, and so do those after it: this
- * is what keeps a fast rank from filling the memory of a slow one. If nothing else moves meanwhile,
- * a later message may be the one that is waited for: then early ones are read into memory of their
- * own. */
+ * is what keeps a fast rank from filling the memory of a slow one. If this rank waits for that peer
+ * and nothing else moves, the message that it waits for may be a later one: then it reads early
+ * ones into memory of their own. */
 #include "runtime/wire.h"
 
 #include "runtime/device.h"
@@ -17,21 +17,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A message that has come before its receive. */
-typedef struct Early {
-    DtWireHead head;
-    struct Early *next;
-    char bytes[];
-} Early;
-
 typedef struct End {
     DtWirePost *out, *out_last; /* messages that are sent, in order */
     size_t sent;                /* bytes of the first one, the head included */
     DtWireHead head;            /* of the message that is coming */
     size_t got;                 /* bytes of it, the head included */
     DtWirePost *into;           /* its receive; NULL: none so far */
-    Early *early, *early_last;  /* messages that were read before their receives */
-    Early *reads;               /* such a message that is coming now */
+    DtWireEarly *early;         /* where its bytes go if it has none; NULL: nowhere */
 } End;
 
 typedef struct Tcp {
@@ -50,12 +42,8 @@ static void close_tcp(DtWire *wire)
 {
     for (uint32_t p = 0; p < wire->n_peers; p++) {
         End *end = wire->peers[p].end;
-        for (Early *early = end ? end->early : NULL, *next; early; early = next) {
-            next = early->next;
-            free(early);
-        }
         if (end)
-            free(end->reads);
+            free(end->early);
     }
 }
 
@@ -122,7 +110,7 @@ static void send_post(DtWire *wire, DtWirePeer *peer, DtWirePost *post)
 /* Whether the message that is coming waits for its receive. */
 static bool is_held(const End *end)
 {
-    return end->got == sizeof end->head && !end->into && !end->reads;
+    return end->got == sizeof end->head && !end->into && !end->early;
 }
 
 /* Finds the receive of the message whose head is here. Returns whether reading may go on. */
@@ -141,33 +129,23 @@ static bool place(DtWire *wire, DtWirePeer *peer)
     return is_over || end->got == 0 || end->into;
 }
 
-/* Puts an early message, which is whole now, among the others. */
-static void keep(End *end)
-{
-    *(end->early_last ? &end->early_last->next : &end->early) = end->reads;
-    end->early_last = end->reads;
-    end->reads = NULL;
-}
-
-/* Gives early messages to the receives that there are now. */
-static void give_early(DtWire *wire, DtWirePeer *peer)
+/* A message is whole. One without a receive may have got that meanwhile. */
+static void end_message(DtWire *wire, DtWirePeer *peer)
 {
     End *end = peer->end;
-    Early *before = NULL;
-    for (Early *early = end->early, *next; early; early = next) {
-        bool is_over;
-        DtWirePost *post = dt_wire_take(wire, peer, &early->head, &is_over);
-        next = early->next;
-        if (!post) {
-            before = early;
-            continue;
-        }
-        memcpy(post->at, early->bytes, (size_t)early->head.bytes);
-        dt_wire_done(post);
-        *(before ? &before->next : &end->early) = next;
-        if (end->early_last == early)
-            end->early_last = before;
-        free(early);
+    DtWirePost *post = end->into;
+    DtWireEarly *early = end->early;
+    bool is_over;
+    end->into = NULL;
+    end->early = NULL;
+    end->got = 0;
+    if (post) {
+        dt_wire_give(post, post->at);
+    } else if (!(post = dt_wire_take(wire, peer, &early->head, &is_over))) {
+        dt_wire_keep(peer, early);
+    } else {
+        dt_wire_give(post, early->bytes);
+        dt_wire_drop(wire, peer, early);
     }
 }
 
@@ -179,7 +157,7 @@ static bool pull(DtWire *wire, DtWirePeer *peer)
     while (!peer->is_gone && !is_held(end) && dt_status_ok(&wire->rank->failure)) {
         const size_t head = sizeof end->head;
         const bool is_head = end->got < head;
-        char *bytes = is_head ? NULL : end->reads ? end->reads->bytes : end->into->at;
+        char *bytes = is_head ? NULL : end->early ? end->early->bytes : end->into->at;
         char *at = is_head ? (char *)&end->head + end->got : bytes + (end->got - head);
         const size_t all = is_head ? head : head + (size_t)end->head.bytes;
         const ssize_t n = recv(peer->fd, at, all - end->got, MSG_DONTWAIT);
@@ -195,42 +173,29 @@ static bool pull(DtWire *wire, DtWirePeer *peer)
             place(wire, peer);
             continue;
         }
-        if (end->reads) {
-            keep(end);
-            give_early(wire, peer); /* its receive may have come meanwhile */
-        } else
-            dt_wire_done(end->into);
-        end->into = NULL;
-        end->got = 0;
+        end_message(wire, peer);
     }
     return any;
 }
 
-/* Makes room for the message of a connection that is held up. */
+/* Makes room for the message of a connection that is held up, if this rank waits for a later one of
+ * the same peer. */
 static bool read_early(DtWire *wire, DtWirePeer *peer)
 {
     End *end = peer->end;
-    if (end->head.bytes > wire->most_bytes)
-        return dt_rank_fail(wire->rank, DT_EXIT_RETRY,
-                            "rank %u sends %lld bytes, more than any operation of the plan",
-                            peer->rank, (long long)end->head.bytes);
-    end->reads = malloc(sizeof *end->reads + (size_t)end->head.bytes);
-    if (!end->reads)
-        dt_arena_exhausted((size_t)end->head.bytes);
-    *end->reads = (Early){.head = end->head};
+    const bool is_other = wire->waits_for != UINT32_MAX && wire->waits_for != peer->rank;
+    if (!is_held(end) || is_other ||
+        !(end->early = dt_wire_early(wire, peer, &end->head, NULL)))
+        return false;
     if (end->head.bytes > 0)
         return pull(wire, peer);
-    keep(end); /* to receive no bytes would look like the end of the connection */
-    end->got = 0;
+    end_message(wire, peer); /* to receive no bytes would look like the end of the connection */
     return true;
 }
 
 static void expect(DtWire *wire, DtWirePeer *peer)
 {
-    End *end = peer->end;
-    if (end->early)
-        give_early(wire, peer);
-    if (is_held(end) && place(wire, peer))
+    if (is_held(peer->end) && place(wire, peer))
         pull(wire, peer);
 }
 
@@ -253,8 +218,7 @@ static bool move(DtWire *wire, int ms)
     watch(wire, tcp->polls);
     if (poll(tcp->polls, wire->n_peers, ms) <= 0) {
         for (uint32_t p = 0; ms > 0 && p < wire->n_peers; p++)
-            if (is_held(wire->peers[p].end))
-                any = read_early(wire, &wire->peers[p]) || any;
+            any = read_early(wire, &wire->peers[p]) || any;
         return any;
     }
     for (uint32_t p = 0; p < wire->n_peers; p++) {

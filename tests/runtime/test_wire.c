@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wires between ranks of two hosts: how the ranks find each other among strangers, whose messages
- * count, and what a close waits for. */
+ * count, how far a rank may be ahead of the other, and what a close waits for. */
 #include "ranks.h"
 
 #include "runtime/greeting.h"
@@ -71,8 +71,8 @@ static bool open_wire(Ranks *all, DtRank *rank, bool (*meet_how)(void *context),
 {
     const bool needs[] = {rank->rank == 1, rank->rank == 0};
     Meeting meeting = {all, rank};
-    const bool good =
-        dt_wire_open(rank, transport, needs, 2, most, meet_how, &meeting, ret_wire);
+    const bool good = dt_wire_open(rank, transport, needs, 2, (DtWireMost){.bytes = most},
+                                   meet_how, &meeting, ret_wire);
     if (!good)
         fprintf(stderr, "rank %u: %s\n", rank->rank, rank->failure.message);
     return good;
@@ -193,6 +193,140 @@ Test(wire, a_message_without_the_token_does_not_count)
         cr_skip_test("no UCX here");
     transport = &dt_wire_ucx;
     run_pair(send_without_token);
+}
+
+/* ---- early messages ---- */
+
+enum { PIECE = 1 << 18, PIECES = 160 };
+
+static void *new_pieces(void)
+{
+    void *bytes = calloc(PIECES, PIECE);
+    if (!bytes)
+        abort();
+    return bytes;
+}
+
+static DtWirePost piece_of(DtRank *rank, char *bytes, int i)
+{
+    DtWirePost post = post_of(rank, 0, PIECE, bytes + (size_t)i * PIECE);
+    post.head.part = i;
+    return post;
+}
+
+/* Rank 1 sends pieces that rank 0 does not expect, without a look at how many these are; rank 0
+ * waits for another message. */
+static int send_too_much(Ranks *all, DtRank *rank)
+{
+    static DtWirePost posts[PIECES];
+    DtWire *wire;
+    int64_t number = 0;
+    char *bytes = new_pieces();
+    if (!open_wire(all, rank, meet, PIECE, &wire))
+        return NO_WIRE;
+    DtWirePost some = post_of(rank, 1, 8, &number);
+    bool good = true;
+    if (rank->rank == 1) {
+        for (int i = 0; i < PIECES; i++) {
+            wire->peers[0].sent = 0;
+            posts[i] = piece_of(rank, bytes, i);
+            dt_wire_send(wire, 0, &posts[i]);
+        }
+        for (int i = 0; i < PIECES && good; i++)
+            good = dt_wire_finish(wire, &posts[i]);
+        return GOOD; /* rank 0 may have ended before it has all */
+    }
+    dt_wire_recv(wire, 1, &some);
+    good = dt_wire_finish(wire, &some);
+    dt_shared_abort(all->host_shared[1], DT_BY_SUPERVISOR); /* as agents tell other hosts */
+    const bool is_named = strstr(rank->failure.message, "rank 1 has sent rank 0 32 messages") &&
+                          strstr(rank->failure.message, "so far ahead");
+    if (!is_named)
+        fprintf(stderr, "rank 0: %s\n", rank->failure.message);
+    return good ? NO_FAILURE : is_named ? GOOD : WRONG_FAILURE;
+}
+
+Test(wire, a_peer_cannot_fill_memory)
+{
+    run_pair(send_too_much);
+    if (!has_ucx())
+        cr_skip_test("no UCX here");
+    transport = &dt_wire_ucx;
+    run_pair(send_too_much);
+}
+
+/* Rank 1 sends 40 MiB and then the message for which rank 0 waits. By UCX that overtakes what rank
+ * 0 has no room for, which waits at rank 1. */
+static int send_ahead(Ranks *all, DtRank *rank)
+{
+    static DtWirePost posts[PIECES];
+    DtWire *wire;
+    int64_t number = rank->rank == 1 ? 41 : 0;
+    char *bytes = new_pieces();
+    if (!open_wire(all, rank, meet, PIECE, &wire))
+        return NO_WIRE;
+    DtWirePost some = post_of(rank, 1, 8, &number);
+    bool good = true;
+    for (int i = 0; i < PIECES; i++)
+        posts[i] = piece_of(rank, bytes, i);
+    if (rank->rank == 1) {
+        for (int i = 0; i < PIECES; i++) {
+            memset(posts[i].at, i, PIECE);
+            dt_wire_send(wire, 0, &posts[i]);
+        }
+        dt_wire_send(wire, 0, &some);
+    } else {
+        dt_wire_recv(wire, 1, &some);
+        good = dt_wire_finish(wire, &some) && wire->peers[0].early_bytes <= 1 << 23 &&
+               wire->peers[0].n_early > 0;
+        for (int i = 0; i < PIECES; i++)
+            dt_wire_recv(wire, 1, &posts[i]);
+    }
+    for (int i = 0; i < PIECES && good; i++)
+        good = dt_wire_finish(wire, &posts[i]) && posts[i].at[0] == (char)i &&
+               posts[i].at[PIECE - 1] == (char)i;
+    dt_wire_close(wire);
+    return good && number == 41 ? GOOD : WRONG_RESULT;
+}
+
+Test(wire, messages_wait_where_there_is_room)
+{
+    if (!has_ucx())
+        cr_skip_test("no UCX here");
+    transport = &dt_wire_ucx;
+    run_pair(send_ahead);
+}
+
+/* Rank 1 only sends, rank 0 only receives: rank 1 hears what rank 0 has taken. */
+static int send_one_way(Ranks *all, DtRank *rank)
+{
+    DtWirePost posts[2];
+    DtWire *wire;
+    char *bytes = new_pieces();
+    if (!open_wire(all, rank, meet, PIECE, &wire))
+        return NO_WIRE;
+    bool good = true;
+    for (int i = 0; i < PIECES && good; i++) {
+        DtWirePost *post = &posts[i % 2];
+        good = i < 2 || dt_wire_finish(wire, post);
+        *post = piece_of(rank, bytes, i);
+        if (rank->rank == 1)
+            dt_wire_send(wire, 0, post);
+        else
+            dt_wire_recv(wire, 1, post);
+    }
+    good = good && dt_wire_finish(wire, &posts[0]) && dt_wire_finish(wire, &posts[1]);
+    dt_wire_close(wire);
+    return good && (rank->rank == 0 || wire->peers[0].sent_taken > 0) ? GOOD : WRONG_RESULT;
+}
+
+Test(wire, a_sender_hears_what_was_taken)
+{
+    run_pair(send_one_way);
+    if (!has_ucx())
+        cr_skip_test("no UCX here");
+    transport = &dt_wire_ucx;
+    run_pair(send_one_way);
 }
 
 /* ---- the end ---- */

@@ -132,8 +132,10 @@ static DtStatus open_hosts(DtRank *rank, const DtWireOps *ops, DtComm **ret_comm
     for (uint32_t g = 0; g < hosts->n_groups; g++)
         open_group(hosts, g);
     hosts->channels = dt_hosts_channel_open(rank);
+    hosts->pool = dt_arena_alloc(rank->memory, (size_t)DT_HOSTS_WINDOW * DT_HOSTS_SLOT);
     dt_hosts_sums_open(hosts);
     dt_hosts_moves_open(hosts);
+    dt_hosts_direct_open(hosts);
     bool *needs = DT_NEW_ARRAY(rank->memory, bool, rank->n_ranks);
     find_needs(hosts, needs);
     const uint32_t streams = hosts->n_groups + rank->plan->n_channels;
@@ -179,14 +181,9 @@ static bool between_meetings(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall 
            dt_comm_shm_part(g->shm, &g->here);
 }
 
-static bool run_all_reduce(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
+static bool run_sum(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
 {
-    return between_meetings(hosts, g, call, dt_hosts_sums_all_reduce);
-}
-
-static bool run_scatter(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
-{
-    return between_meetings(hosts, g, call, dt_hosts_sums_scatter);
+    return between_meetings(hosts, g, call, dt_hosts_sum);
 }
 
 static bool run_gather(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
@@ -247,7 +244,7 @@ static bool reduce_pieces(DtHosts *hosts, DtHostsGroup *g, const DtShmCall *call
         piece.to = piece.from = dt_comm_shm_bounced(hosts->shm);
         dt_device_get(hosts->rank, dt_comm_shm_bounce(hosts->shm),
                       dt_device_from(call->from, done * e), n * e);
-        if (!run(hosts, g, &piece, NULL, run_all_reduce))
+        if (!run(hosts, g, &piece, NULL, run_sum))
             return false;
         dt_device_put(hosts->rank, dt_device_from(call->to, done * e),
                       dt_comm_shm_bounce(hosts->shm), n * e);
@@ -279,7 +276,7 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
     g->received += reduced_from_others(g, count, dt_kinds_size(dtype));
     if (!dt_comm_shm_shares(hosts->shm, to) || !dt_comm_shm_shares(hosts->shm, from))
         return reduce_pieces(hosts, g, &call);
-    return run(hosts, g, &call, NULL, run_all_reduce);
+    return run(hosts, g, &call, NULL, run_sum);
 }
 
 static uint64_t from_others(const DtHostsGroup *g, int64_t count, DtPlanDtype dtype)
@@ -314,7 +311,7 @@ static bool reduce_scatter(DtComm *comm, const DtRankGroup *group, DtPlaceAt to,
         return dt_comm_shm.reduce_scatter(hosts->shm, group, to, from, blocks, count, dtype,
                                           reduce);
     g->received += from_others(g, count, dtype);
-    return is_shared(hosts, from) && run(hosts, g, &call, blocks, run_scatter);
+    return is_shared(hosts, from) && run(hosts, g, &call, blocks, run_sum);
 }
 
 static bool all_to_all(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
@@ -370,7 +367,7 @@ static bool barrier(DtComm *comm, const DtRankGroup *group)
     const DtPlaceAt place = dt_comm_shm_bounced(hosts->shm);
     *dt_comm_shm_bounce(hosts->shm) = 0;
     const DtShmCall call = {DT_SHM_BARRIER, DT_PLAN_U8, DT_PLAN_SUM, 1, place, place};
-    return run(hosts, g, &call, NULL, run_all_reduce);
+    return run(hosts, g, &call, NULL, run_sum);
 }
 
 static uint64_t received(const DtComm *comm, const DtRankGroup *group)

@@ -4,14 +4,15 @@
  *   comm_hosts.c     opens it, and chooses for each group and channel who moves its bytes: `shm`
  *                    where all members share a host, else the wire
  *   hosts_sums.c     sums over members of several hosts, in the order of comm_mark.c
+ *   hosts_direct.c   the same where terms go to who adds them, since that sends fewer bytes
  *   hosts_moves.c    exchanges of blocks between them
  *   hosts_channel.c  messages between stages on different hosts
  *   hosts_thread.c   works on what instructions have only started
  *   wire.h           messages between two ranks
  *
- * The members of a group that share a host work together in its mapping: of all that the hosts of a
- * group exchange, each host sends and receives every byte once, whatever the number of its
- * members. */
+ * The members of a group that share a host work together in its mapping: what the hosts of a group
+ * exchange, each host sends and receives once, whatever the number of its members, except small or
+ * few terms of sums. */
 #ifndef DT_RUNTIME_HOSTS_H
 #define DT_RUNTIME_HOSTS_H
 
@@ -40,8 +41,18 @@ typedef struct DtHostsThread DtHostsThread;
 enum {
     DT_HOSTS_CHUNK = 1 << 18, /* bytes of a piece of a collective */
     DT_HOSTS_WINDOW = 4,      /* pieces on their way in each direction */
-    DT_HOSTS_TRACKS = 3
+    DT_HOSTS_TRACKS = 3,
+    DT_HOSTS_LANES = 8, /* of WINDOW pieces each, for which a rank has memory */
+    DT_HOSTS_SLOT = DT_HOSTS_LANES * DT_HOSTS_CHUNK
 };
+
+/* How a sum travels: from host to host; or the ways of hosts_direct.c. */
+typedef enum DtHostsWay {
+    DT_HOSTS_CHAIN,
+    DT_HOSTS_EACH,
+    DT_HOSTS_SPLIT,
+    DT_HOSTS_SCATTER
+} DtHostsWay;
 
 /* Pieces of one kind that this rank works through in order (hosts_sums.c). */
 typedef struct DtHostsTrack {
@@ -63,10 +74,13 @@ typedef struct DtHosts {
     DtHostsGroup *groups;  /* as in the plan, then the group of all ranks */
     uint32_t n_groups;
     DtHostsChannels *channels;
+    /* LANES x WINDOW pieces, of the one collective that this rank works on (dt_hosts_piece) */
+    char *pool;
     DtHostsTrack tracks[DT_HOSTS_TRACKS];
     char *dense;              /* a chunk for each member of this host */
     const void **terms;       /* for the addresses of such members, and one more */
     struct DtHostsMoves *moves; /* hosts_moves.c */
+    struct DtHostsDirect *direct; /* hosts_direct.c */
 } DtHosts;
 
 /* A collective of several hosts. blocks NULL: contiguous ones. */
@@ -87,12 +101,33 @@ uint32_t dt_hosts_of(const DtHostsGroup *g, uint32_t member);
 DtWireHead dt_hosts_head(const DtHostsGroup *g, const DtHostsCall *call, DtWireKind kind,
                          int64_t part, int64_t bytes);
 
+/* Memory for piece 0 .. WINDOW - 1 of a lane. */
+static inline char *dt_hosts_piece(const DtHosts *hosts, uint32_t lane, uint32_t piece)
+{
+    return hosts->pool + ((size_t)lane * DT_HOSTS_WINDOW + piece) * DT_HOSTS_CHUNK;
+}
+
 void dt_hosts_sums_open(DtHosts *hosts);
 void dt_hosts_moves_open(DtHosts *hosts);
+void dt_hosts_direct_open(DtHosts *hosts);
+
+/* Where n elements of a member of this host begin, from `first` on; of a reduce-scatter: of its
+ * block for `owner`. They are in the mapping or, of strided blocks, copied to `dense`. */
+const char *dt_hosts_term(const DtHostsGroup *g, const DtHostsCall *call, uint32_t member,
+                          uint32_t owner, int64_t first, int64_t n, char *dense);
+/* Stores n elements of a sum, from `first` on, where the members of this host want them; of a
+ * reduce-scatter: where this rank does. */
+void dt_hosts_store(DtHosts *hosts, const DtHostsGroup *g, const DtHostsCall *call, int64_t first,
+                    int64_t n, const char *sum);
+
+/* The way of a sum, the same on all members; a sum by one of the ways that it may take, whose bits
+ * are the same; and by one of hosts_direct.c. */
+DtHostsWay dt_hosts_way(const DtHostsGroup *g, const DtHostsCall *call);
+bool dt_hosts_sum_by(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call, DtHostsWay way);
+bool dt_hosts_direct_run(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call, DtHostsWay way);
 
 /* All collectives of several hosts; their members here have met. False: the run is to stop. */
-bool dt_hosts_sums_all_reduce(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
-bool dt_hosts_sums_scatter(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
+bool dt_hosts_sum(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
 bool dt_hosts_moves_gather(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
 bool dt_hosts_moves_all_to_all(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
 bool dt_hosts_moves_shift(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);

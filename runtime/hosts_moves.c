@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { ACTIVE = 4 }; /* flows in each direction at a time */
+enum { ACTIVE = DT_HOSTS_LANES / 2 }; /* flows in each direction at a time */
 
 typedef struct Flow {
     uint32_t rank, member; /* the other rank; the member whose block it is */
@@ -293,8 +293,8 @@ void dt_hosts_moves_open(DtHosts *hosts)
     moves->in = DT_NEW_ARRAY(memory, Flow, hosts->rank->n_ranks);
     for (uint32_t i = 0; i < ACTIVE; i++)
         for (uint32_t s = 0; s < DT_HOSTS_WINDOW; s++) {
-            moves->out_lane[i].piece[s] = dt_arena_alloc(memory, DT_HOSTS_CHUNK);
-            moves->in_lane[i].piece[s] = dt_arena_alloc(memory, DT_HOSTS_CHUNK);
+            moves->out_lane[i].piece[s] = dt_hosts_piece(hosts, i, s);
+            moves->in_lane[i].piece[s] = dt_hosts_piece(hosts, ACTIVE + i, s);
         }
     hosts->moves = moves;
 }

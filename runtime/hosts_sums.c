@@ -11,6 +11,9 @@
  * reduce-scatter goes to its owner. On each host one member works on a piece (its *handler*): it
  * reads the terms of the others in the mapping, and stores the sum for all of them.
  *
+ * That is best for large sums of hosts with several members; others go a shorter way
+ * (hosts_direct.c).
+ *
  * In groups of more than 64 members the sum of an element begins behind its owner and ends with it:
  * then a host can be the first and the last one for it, and adds twice.
  *
@@ -170,20 +173,14 @@ static int64_t bytes_of(const Job *j, int64_t n, DtWireKind kind)
 
 /* ---- elements ---- */
 
-/* Where elements of a member's block for the owner of the piece begin: as they are in the mapping,
- * or, of strided blocks, in contiguous memory. */
-static const char *term(const Job *j, uint32_t member, int64_t piece, int64_t first, int64_t n,
-                        uint32_t k)
+const char *dt_hosts_term(const DtHostsGroup *g, const DtHostsCall *call, uint32_t member,
+                          uint32_t owner, int64_t first, int64_t n, char *dense)
 {
-    const DtHostsCall *call = j->call;
-    const char *from =
-        dt_comm_shm_from(j->g->shm, &j->g->here, member - j->g->first[j->g->host]);
-    const uint32_t owner = owner_of(j, piece);
-    if (!j->scatters)
+    const char *from = dt_comm_shm_from(g->shm, &g->here, member - g->first[g->host]);
+    if (call->shm.kind != DT_SHM_REDUCE_SCATTER)
         return from + first * call->e;
     if (!call->blocks)
-        return from + (owner * j->own + first) * call->e;
-    char *dense = j->hosts->dense + (size_t)k * DT_HOSTS_CHUNK;
+        return from + (owner * call->shm.count + first) * call->e;
     dt_blocks_pack(call->blocks, call->blocks->from, call->e, dense,
                    from + call->blocks->from_at[owner] * call->e, first, n);
     return dense;
@@ -197,7 +194,9 @@ static const char *add_terms(const Job *j, int64_t piece, uint32_t v, char *acc)
     int64_t first;
     const int64_t n = elements_of(j, piece, &first);
     for (uint32_t m = visit.first; m < visit.last; m++)
-        j->hosts->terms[m - visit.first] = term(j, m, piece, first, n, m - visit.first);
+        j->hosts->terms[m - visit.first] =
+            dt_hosts_term(j->g, j->call, m, owner_of(j, piece), first, n,
+                          j->hosts->dense + (size_t)(m - visit.first) * DT_HOSTS_CHUNK);
     if (v == 0 && visit.last - visit.first == 1 && j->wide == j->call->shm.dtype &&
         !j->call->blocks)
         return j->hosts->terms[0]; /* nobody writes there before the sum has come back */
@@ -206,21 +205,18 @@ static const char *add_terms(const Job *j, int64_t piece, uint32_t v, char *acc)
     return acc;
 }
 
-/* Stores a sum where the members of this host want it. */
-static void store(const Job *j, int64_t piece, const char *sum)
+void dt_hosts_store(DtHosts *hosts, const DtHostsGroup *g, const DtHostsCall *call, int64_t first,
+                    int64_t n, const char *sum)
 {
-    const DtHostsCall *call = j->call;
-    int64_t first;
-    const int64_t n = elements_of(j, piece, &first);
-    if (!j->scatters) {
-        for (uint32_t m = 0; m < j->g->here.size; m++) {
-            char *to = dt_comm_shm_to(j->g->shm, &j->g->here, m) + first * call->e;
+    if (call->shm.kind != DT_SHM_REDUCE_SCATTER) {
+        for (uint32_t m = 0; m < g->here.size; m++) {
+            char *to = dt_comm_shm_to(g->shm, &g->here, m) + first * call->e;
             if (to != sum)
                 memcpy(to, sum, (size_t)(n * call->e));
         }
         return;
     }
-    char *to = dt_device_seen(j->hosts->rank, call->shm.to);
+    char *to = dt_device_seen(hosts->rank, call->shm.to);
     if (call->blocks)
         dt_blocks_unpack(call->blocks, call->blocks->to, call->e, to, sum, first, n);
     else if (to + first * call->e != sum)
@@ -292,7 +288,7 @@ static bool work(const Job *j, int track)
         }
     }
     if (kind == DT_WIRE_RESULT && (!j->scatters || to == UINT32_MAX))
-        store(j, piece, bytes);
+        dt_hosts_store(j->hosts, j->g, j->call, first, n, bytes);
     t->out[slot].is_free = true;
     if (to != UINT32_MAX) {
         t->out[slot].head = dt_hosts_head(j->g, j->call, kind, piece, bytes_of(j, n, kind));
@@ -374,25 +370,24 @@ static Job new_job(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call, boo
     return j;
 }
 
-bool dt_hosts_sums_all_reduce(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
+bool dt_hosts_sum_by(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call, DtHostsWay way)
 {
-    const Job j = new_job(hosts, g, call, false);
-    return run(&j);
+    const Job j = new_job(hosts, g, call, call->shm.kind == DT_SHM_REDUCE_SCATTER);
+    return way == DT_HOSTS_CHAIN ? run(&j) : dt_hosts_direct_run(hosts, g, call, way);
 }
 
-bool dt_hosts_sums_scatter(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
+bool dt_hosts_sum(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
 {
-    const Job j = new_job(hosts, g, call, true);
-    return run(&j);
+    return dt_hosts_sum_by(hosts, g, call, dt_hosts_way(g, call));
 }
 
 void dt_hosts_sums_open(DtHosts *hosts)
 {
     DtArena *memory = hosts->rank->memory;
-    for (int track = 0; track < DT_HOSTS_TRACKS; track++)
+    for (uint32_t track = 0; track < DT_HOSTS_TRACKS; track++)
         for (uint32_t s = 0; s < DT_HOSTS_WINDOW; s++) {
-            hosts->tracks[track].came[s] = dt_arena_alloc(memory, DT_HOSTS_CHUNK);
-            hosts->tracks[track].goes[s] = dt_arena_alloc(memory, DT_HOSTS_CHUNK);
+            hosts->tracks[track].came[s] = dt_hosts_piece(hosts, 2 * track, s);
+            hosts->tracks[track].goes[s] = dt_hosts_piece(hosts, 2 * track + 1, s);
         }
     hosts->dense = dt_arena_alloc(memory, (size_t)hosts->rank->local.size * DT_HOSTS_CHUNK);
     hosts->terms = DT_NEW_ARRAY(memory, const void *, hosts->rank->local.size + 1);

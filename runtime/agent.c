@@ -149,7 +149,7 @@ void dt_agent_fail(DtAgent *a, int32_t code, uint32_t flags, const char *text, u
     take_failure(a, &m, a->n, now_ns);
 }
 
-/* Says to all that the node is gone. from: the neighbour that is gone, or a->n. */
+/* Says to all that the node, neighbour number `from`, is gone. */
 static void tell_lost(DtAgent *a, uint32_t node, const char *host, uint32_t from, const char *why,
                       uint64_t now_ns)
 {
@@ -160,19 +160,9 @@ static void tell_lost(DtAgent *a, uint32_t node, const char *host, uint32_t from
     m.code = DT_EXIT_RETRY;
     m.flags = DT_MESSAGE_LOST;
     snprintf(m.text, sizeof m.text, "%s (%.60s, ranks %u to %u)", why, host, first, first + n - 1);
-    const bool is_first = !has_failed(a);
     take_failure(a, &m, from, now_ns);
-    if (from == a->n && is_first) {
-        a->has_note = true;
-        a->note = m;
-    }
     note_code(a, DT_EXIT_RETRY);
     tell_ended(a, now_ns);
-}
-
-void dt_agent_leave(DtAgent *a, uint32_t node, const char *host, uint64_t now_ns)
-{
-    tell_lost(a, node, host, a->n, "it has lost its way to the others", now_ns);
 }
 
 void dt_agent_miss(DtAgent *a, uint32_t neighbour, const char *why, uint64_t now_ns)

@@ -67,8 +67,6 @@ uint32_t dt_agent_neighbour(const DtAgent *agent, uint32_t node);
 void dt_agent_meet(DtAgent *agent, uint32_t neighbour, const char *host, uint64_t now_ns);
 /* A neighbour is gone. why: "its dtrun has ended, or the network to it". */
 void dt_agent_lose(DtAgent *agent, uint32_t neighbour, const char *why, uint64_t now_ns);
-/* A node that is no neighbour is gone: it has lost its way to the others. */
-void dt_agent_leave(DtAgent *agent, uint32_t node, const char *host, uint64_t now_ns);
 /* A child has never been connected. */
 void dt_agent_miss(DtAgent *agent, uint32_t neighbour, const char *why, uint64_t now_ns);
 /* A message has come from a neighbour. False: it may not say that; lose it. */

@@ -118,7 +118,9 @@ void dt_cluster_hear_waiting(DtCluster *n, uint64_t now_ns)
 typedef enum Verdict { TAKES, REFUSES, LATER } Verdict;
 
 /* What becomes of a host of the present formation that comes anew: its agent was started again, or
- * has lost its parent; or somebody has started a second one. */
+ * has lost its parent; or somebody has started a second one. It waits until the tree says that the
+ * member is lost. A second one of a member that lives waits until the run ends, unless it is a
+ * child of this node, which knows that the first one lives and refuses it. */
 static Verdict judge_member(DtCluster *n, uint32_t seat, uint64_t now_ns)
 {
     DtAgent *a = &n->agent;
@@ -131,7 +133,6 @@ static Verdict judge_member(DtCluster *n, uint32_t seat, uint64_t now_ns)
         return now_ns < at->heard_ns + alive_ns && !dt_socket_has_gone(n->links[i].fd) ? REFUSES
                                                                                        : LATER;
     }
-    dt_agent_leave(a, n->gathered[seat].node, n->gathered[seat].host, now_ns);
     return LATER;
 }
 

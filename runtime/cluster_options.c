@@ -52,6 +52,10 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
                               (long long)options->spares, nodes > 1 ? nodes : 1);
     if (nodes <= 1 && options->node == 0)
         return DT_OK;
+    if (nodes - options->spares > ranks)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--nodes %lld: the plan has %lld ranks, and each node needs one",
+                              nodes, ranks);
     if (options->node < 0 || options->node >= nodes)
         return dt_status_fail(DT_EXIT_USAGE,
                               "--nodes %lld needs --node I on each machine, from 0 to %lld", nodes,

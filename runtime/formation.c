@@ -19,6 +19,8 @@
 #include <time.h>
 
 static const uint64_t look_ns = 300000000u;
+/* how long it waits until it tries again to make a plan ahead that could not be made */
+static const uint64_t again_ns = 60000000000u;
 
 /* ---- the beginning ---- */
 
@@ -414,9 +416,13 @@ static void look_for_fewer(DtSupervisor *all)
         ranks = dt_roster_choose(&all->roster, &all->next) ? all->next.ranks : 0;
         all->roster.ceiling = ceiling;
     }
-    if (ranks > 0 && ranks < all->n_ranks &&
-        dt_elastic_get(all->elastic, ranks, true, &why) == DT_ELASTIC_FAILED)
+    if (ranks == 0 || ranks >= all->n_ranks || dt_now_ns() < all->ahead_ns ||
+        dt_elastic_get(all->elastic, ranks, true, &why) != DT_ELASTIC_FAILED)
+        return;
+    if (why.code == DT_EXIT_DIAGNOSTICS || why.code == DT_EXIT_DOES_NOT_FIT)
         all->roster.is_bad[ranks] = true;
+    else /* no memory for dtc beside the training, say: later there may be */
+        all->ahead_ns = dt_now_ns() + again_ns;
 }
 
 void dt_formation_look(DtSupervisor *all)

@@ -23,6 +23,7 @@ typedef struct DtSaverCommon {
     DtSyncWord ended;    /* saves */
     _Atomic uint32_t chunks; /* chunks written */
     _Atomic uint32_t failed; /* whether there is a failure; the thread that sets it writes it */
+    _Atomic uint32_t has_folder; /* whether the folder is there, so that shares can be written */
     DtStatus failure;
     DtStatus result; /* of the save that ended last */
 } DtSaverCommon;

@@ -252,6 +252,7 @@ static DtStatus write_share(struct DtSaver *saver)
 static void take_status(struct DtSaver *saver, const DtStatus *status)
 {
     atomic_store(&saver->common->failed, 0);
+    atomic_store(&saver->common->has_folder, dt_status_ok(status));
     saver->common->failure = DT_OK;
     if (!dt_status_ok(status))
         note_failure(saver, status);
@@ -304,7 +305,8 @@ void *dt_saverwrite_run(void *context)
     if (is_head)
         prepare(saver);
     DtStatus status = given_up();
-    if (wait_for(saver, &common->prepared, saver->number) && !atomic_load(&common->failed) &&
+    /* a rank that fails before this one is here changes nothing: other hosts wait for its parts */
+    if (wait_for(saver, &common->prepared, saver->number) && atomic_load(&common->has_folder) &&
         wait_for(saver, &common->copied, all))
         status = write_share(saver);
     if (!dt_status_ok(&status)) /* a share that nobody wrote is never part of a checkpoint */

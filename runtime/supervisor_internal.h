@@ -67,6 +67,7 @@ typedef struct DtSupervisor {
     uint32_t said_ranks;   /* for which it has said that it compiles, or can go on */
     DtFormation next;      /* where ranks could be, with hosts that wait, or without one more */
     uint64_t looked_ns;    /* when it last looked for that */
+    uint64_t ahead_ns;     /* no plan is made ahead before that time */
     bool is_unsaved;       /* a checkpoint was not saved before other hosts took part */
     bool has_asked;        /* for the end of the run */
     DtPlanFile fewer;      /* the plan for fewer ranks; all zero: ranks have the given one */

@@ -8,12 +8,13 @@
     choose.py BUILD complete       checks instead that a plain `ninja` builds whatever a test starts
 
 The first two print two lines: the names of the tests, and the targets for ninja. ./check runs only these, and builds only
-these with sanitizers. K is the number of the commit: twelve commits in a row have run all tests with all of their generated
-cases, whose quarter follows from K, too (share.py); twenty have run all scripts with sanitizers."""
+these with sanitizers. K is the number of the commit. A quarter of a test's generated cases follows from K, too (share.py):
+twelve commits in a row have run all of them; with sanitizers sixteen those of programs, and eighty those of scripts."""
 import json
 import os
 import subprocess
 import sys
+import zlib
 
 # suites that need not run under sanitizers
 NEVER = {"slow", "tsan", "tsan-all", "repo", "timing", "standin", "apart"}
@@ -36,8 +37,8 @@ def is_program(test, build):
 
 
 def every(n, turn, tests):
-    """Those of the tests, in the order of their names, whose place is `turn` modulo n."""
-    return sorted(tests, key=lambda test: test["name"])[turn % n::n]
+    """Those of the tests whose turn it is, in the order of their names. A test keeps its turn when others come and go."""
+    return sorted((test for test in tests if zlib.crc32(test["name"].encode()) % n == turn % n), key=lambda test: test["name"])
 
 
 def usual(build, turn):

@@ -56,13 +56,23 @@ bool dt_wire_open(DtRank *rank, const DtWireOps *ops, const bool *needs, uint32_
                                  : dt_rank_fail_status(rank, &status);
 }
 
-/* The first peer that has not said that it sends no more; NULL: all have. */
-static const DtWirePeer *still_there(const DtWire *wire)
+/* Tells peers that have all messages that no more come. Returns the first peer that lacks some, or
+ * has not told this rank the same; NULL: there is none. */
+static const DtWirePeer *say_end(DtWire *wire)
 {
-    for (uint32_t p = 0; p < wire->n_peers; p++)
-        if (!wire->peers[p].is_gone)
-            return &wire->peers[p];
-    return NULL;
+    const DtWirePeer *first = NULL;
+    for (uint32_t p = 0; p < wire->n_peers; p++) {
+        DtWirePeer *peer = &wire->peers[p];
+        if (peer->error)
+            continue;
+        if (peer->n_sending == 0 && !peer->has_end) {
+            shutdown(peer->fd, SHUT_WR);
+            peer->has_end = true;
+        }
+        if (!first && (peer->n_sending > 0 || !peer->is_gone))
+            first = peer;
+    }
+    return first;
 }
 
 /* Sends the rest, says that nothing more comes, and waits until the peers have said so, too: a
@@ -71,21 +81,16 @@ static const DtWirePeer *still_there(const DtWire *wire)
 static void part(DtWire *wire)
 {
     const uint64_t began_ns = dt_now_ns();
-    const DtWirePeer *peer;
-    bool is_said = false;
-    while ((peer = still_there(wire)) && !dt_rank_aborted(wire->rank)) {
-        for (uint32_t p = 0; wire->n_sending == 0 && !is_said && p < wire->n_peers; p++)
-            shutdown(wire->peers[p].fd, SHUT_WR);
-        is_said = is_said || wire->n_sending == 0;
+    for (const DtWirePeer *peer; (peer = say_end(wire)) && !dt_rank_aborted(wire->rank);) {
         wire->ops->move(wire, 1);
         dt_wire_look(wire);
         const uint64_t since_ns = wire->moved_ns > began_ns ? wire->moved_ns : began_ns;
         if (wire->limit_ns && dt_now_ns() > since_ns + wire->limit_ns)
             dt_rank_fail(wire->rank, DT_EXIT_RETRY,
-                         is_said ? "rank %u is done, and rank %u has not ended its connection "
-                                   "within the time that --timeout allows"
-                                 : "rank %u is done, and rank %u has not taken its last messages "
-                                   "within the time that --timeout allows",
+                         peer->has_end ? "rank %u is done, and rank %u has not ended its "
+                                         "connection within the time that --timeout allows"
+                                       : "rank %u is done, and rank %u has not taken its last "
+                                         "messages within the time that --timeout allows",
                          wire->rank->rank, peer->rank);
     }
 }
@@ -161,7 +166,7 @@ void dt_wire_send(DtWire *wire, uint32_t to, DtWirePost *post)
         peer->sent - peer->sent_taken + cost_of(&post->head) > (uint64_t)MOST_AHEAD;
     peer->sent += counts(&post->head) ? cost_of(&post->head) : 0;
     post->head.taken = peer->taken_told = peer->taken;
-    wire->n_sending++;
+    peer->n_sending++;
     wire->ops->send(wire, peer, post);
 }
 
@@ -295,18 +300,18 @@ void dt_wire_give(DtWirePost *post, const char *bytes)
 void dt_wire_done(DtWirePost *post)
 {
     if (post->is_send)
-        post->wire->n_sending--;
+        post->peer->n_sending--;
     post->is_done = true;
     post->wire->moved_ns = dt_now_ns();
 }
 
-void dt_wire_lost(DtWire *wire, DtWirePeer *peer, int error)
+void dt_wire_lost(DtWirePeer *peer, int error)
 {
-    (void)wire;
+    if (!peer->error)
+        peer->error = error;
     if (peer->is_gone)
         return;
     peer->is_gone = true;
-    peer->error = error;
     peer->gone_ns = dt_now_ns();
 }
 
@@ -394,7 +399,7 @@ void dt_wire_look(DtWire *wire)
             continue;
         const ssize_t n = recv(peer->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
-            dt_wire_lost(wire, peer, n == 0 ? 0 : errno);
+            dt_wire_lost(peer, n == 0 ? 0 : errno);
     }
 }
 

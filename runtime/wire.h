@@ -71,8 +71,10 @@ typedef struct DtWirePeer {
     uint32_t rank;
     int fd;       /* connection by which the two found each other; it ends when the peer does */
     uint64_t token;
-    bool is_gone; /* that connection has ended */
-    int error;    /* errno of that; 0: orderly */
+    bool is_gone; /* the peer has ended that connection, and sends no more */
+    int error;    /* errno if it is broken, so that this rank cannot send either; 0: it can */
+    bool has_end; /* this rank has told the peer that it sends no more */
+    uint32_t n_sending; /* messages that the transport has not sent yet */
     uint64_t gone_ns;
     DtWirePost *expected, *expected_last; /* receives without a message */
     DtWireEarly *early, *early_last;      /* messages without a receive */
@@ -106,7 +108,6 @@ typedef struct DtWire {
     DtWireMost most;
     DtWireEarly *spare;        /* used ones */
     uint32_t waits_for;        /* the rank whose message this one waits for; UINT32_MAX: unknown */
-    uint32_t n_sending;        /* messages that the transport has not sent yet */
 } DtWire;
 
 typedef struct DtWireOps {
@@ -184,7 +185,8 @@ void dt_wire_drop(DtWire *wire, DtWirePeer *peer, DtWireEarly *early);
 /* The message of the receive has come, and its bytes are here. */
 void dt_wire_give(DtWirePost *post, const char *bytes);
 void dt_wire_done(DtWirePost *post);
-void dt_wire_lost(DtWire *wire, DtWirePeer *peer, int error);
+/* The peer sends no more; error: errno, or 0 if it has ended in order and still reads. */
+void dt_wire_lost(DtWirePeer *peer, int error);
 /* Looks whether connections have ended that no bytes travel on. */
 void dt_wire_look(DtWire *wire);
 

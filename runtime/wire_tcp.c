@@ -62,11 +62,11 @@ static bool is_broken(ssize_t n)
 }
 
 /* Writes as much as the connection takes. Returns whether it took anything. */
-static bool push(DtWire *wire, DtWirePeer *peer)
+static bool push(DtWirePeer *peer)
 {
     End *end = peer->end;
     bool any = false;
-    while (end->out && !peer->is_gone) {
+    while (end->out && !peer->error) {
         DtWirePost *post = end->out;
         const size_t head = sizeof post->head, all = head + (size_t)post->head.bytes;
         struct iovec parts[2] = {{(char *)&post->head + end->sent, head - end->sent},
@@ -78,7 +78,7 @@ static bool push(DtWire *wire, DtWirePeer *peer)
         const struct msghdr message = {.msg_iov = parts, .msg_iovlen = parts[1].iov_len ? 2 : 1};
         const ssize_t n = sendmsg(peer->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (is_broken(n))
-            dt_wire_lost(wire, peer, errno);
+            dt_wire_lost(peer, errno);
         if (n <= 0)
             break;
         any = true;
@@ -94,6 +94,7 @@ static bool push(DtWire *wire, DtWirePeer *peer)
 
 static void send_post(DtWire *wire, DtWirePeer *peer, DtWirePost *post)
 {
+    (void)wire;
     End *end = peer->end;
     const bool was_empty = end->out == NULL;
     if (was_empty)
@@ -102,7 +103,7 @@ static void send_post(DtWire *wire, DtWirePeer *peer, DtWirePost *post)
         end->out_last->next = post;
     end->out_last = post;
     if (was_empty)
-        push(wire, peer);
+        push(peer);
 }
 
 /* ---- receiving ---- */
@@ -162,7 +163,7 @@ static bool pull(DtWire *wire, DtWirePeer *peer)
         const size_t all = is_head ? head : head + (size_t)end->head.bytes;
         const ssize_t n = recv(peer->fd, at, all - end->got, MSG_DONTWAIT);
         if (n == 0 || is_broken(n))
-            dt_wire_lost(wire, peer, n == 0 ? 0 : errno);
+            dt_wire_lost(peer, n == 0 ? 0 : errno);
         if (n <= 0)
             break;
         any = true;
@@ -204,9 +205,9 @@ static uint32_t watch(DtWire *wire, struct pollfd *ret_polls)
     for (uint32_t p = 0; p < wire->n_peers; p++) {
         const DtWirePeer *peer = &wire->peers[p];
         const End *end = peer->end;
-        const int events = (is_held(end) ? 0 : POLLIN) | (end->out ? POLLOUT : 0);
-        ret_polls[p] = (struct pollfd){.fd = peer->is_gone || events == 0 ? -1 : peer->fd,
-                                       .events = (short)events};
+        const int events = (peer->is_gone || is_held(end) ? 0 : POLLIN) |
+                           (end->out && !peer->error ? POLLOUT : 0);
+        ret_polls[p] = (struct pollfd){.fd = events ? peer->fd : -1, .events = (short)events};
     }
     return wire->n_peers;
 }
@@ -225,8 +226,8 @@ static bool move(DtWire *wire, int ms)
         const short events = tcp->polls[p].revents;
         if (events & (POLLIN | POLLHUP | POLLERR))
             any = pull(wire, &wire->peers[p]) || any;
-        if (events & POLLOUT)
-            any = push(wire, &wire->peers[p]) || any;
+        if (events & (POLLOUT | POLLHUP | POLLERR))
+            any = push(&wire->peers[p]) || any;
     }
     return any;
 }

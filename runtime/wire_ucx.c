@@ -8,6 +8,7 @@
 #include "runtime/ucx.h"
 #include "runtime/wire.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static void on_fetched(void *request, DtUcsStatus status, size_t length, void *u
     if (status == 0)
         dt_wire_done(post);
     else
-        dt_wire_lost(post->wire, post->peer, 0);
+        dt_wire_lost(post->peer, ECONNRESET);
 }
 
 static void fetch(DtWire *wire, DtWirePost *post, void *descriptor)
@@ -62,7 +63,7 @@ static void fetch(DtWire *wire, DtWirePost *post, void *descriptor)
     if (!request)
         dt_wire_done(post);
     else if (dt_ucx_error(request))
-        dt_wire_lost(wire, post->peer, 0);
+        dt_wire_lost(post->peer, ECONNRESET);
 }
 
 /* Keeps a message that has no receive. Only a large one stays with UCX. */
@@ -117,7 +118,7 @@ static void on_sent(void *request, DtUcsStatus status, void *user_data)
     if (status == 0)
         dt_wire_done(post);
     else
-        dt_wire_lost(post->wire, post->peer, 0);
+        dt_wire_lost(post->peer, ECONNRESET);
 }
 
 static void send_post(DtWire *wire, DtWirePeer *peer, DtWirePost *post)
@@ -133,7 +134,7 @@ static void send_post(DtWire *wire, DtWirePeer *peer, DtWirePost *post)
     if (!request)
         dt_wire_done(post);
     else if (dt_ucx_error(request))
-        dt_wire_lost(wire, peer, 0);
+        dt_wire_lost(peer, ECONNRESET);
 }
 
 static bool move(DtWire *wire, int ms)
@@ -219,7 +220,7 @@ static void on_error(void *arg, DtUcpEp *ep, DtUcsStatus status)
 {
     DtWirePost *to = arg;
     (void)ep, (void)status;
-    dt_wire_lost(to->wire, to->peer, 0);
+    dt_wire_lost(to->peer, ECONNRESET);
 }
 
 static bool join(DtWire *wire, DtWirePeer *peer, const void *at, uint32_t bytes)

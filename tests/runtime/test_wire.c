@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 TestSuite(wire, .timeout = 60);
@@ -356,7 +357,33 @@ static int send_and_close(Ranks *all, DtRank *rank)
 
 Test(wire, a_close_sends_the_rest) { run_pair(send_and_close); }
 
-/* The same, but rank 0 neither reads nor closes while rank 1 waits for it. */
+/* Rank 1 sends after rank 0 has said that it sends no more. */
+static int send_after_end(Ranks *all, DtRank *rank)
+{
+    enum { BYTES = 1 << 24 };
+    DtWire *wire;
+    char *bytes = calloc(1, BYTES);
+    if (!bytes || !open_wire(all, rank, meet, BYTES, &wire))
+        return NO_WIRE;
+    DtWirePost post = post_of(rank, 0, BYTES, bytes);
+    bool good = true;
+    if (rank->rank == 0) {
+        shutdown(wire->peers[0].fd, SHUT_WR);
+        dt_wire_recv(wire, 1, &post);
+        good = dt_wire_finish(wire, &post);
+    } else {
+        while (!wire->peers[0].is_gone)
+            wire->ops->move(wire, 1);
+        dt_wire_send(wire, 0, &post);
+    }
+    wire->limit_ns = 5000000000u;
+    dt_wire_close(wire);
+    return good && dt_status_ok(&rank->failure) ? GOOD : WRONG_RESULT;
+}
+
+Test(wire, a_peer_that_has_ended_still_reads) { run_pair(send_after_end); }
+
+/* As above, but rank 0 neither reads nor closes while rank 1 waits for it. */
 static int close_unread(Ranks *all, DtRank *rank)
 {
     enum { BYTES = 1 << 24, LIMIT_MS = 300 };

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread that moves bytes between hosts (runtime/hosts_thread.c), for the thread sanitizer: two
+ * ranks on each of two hosts, threads of this process like the threads that belong to them, start
+ * sums, send and receive messages meanwhile, and wait for the sums. */
+#include "../runtime/ranks.h"
+
+#include "runtime/device.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { RANKS = 4, HOSTS = 2, ROUNDS = 40, COUNT = 3000, MESSAGE = 100, EVENTS = 2 };
+
+static float *at(DtRank *rank, uint32_t arena, int64_t offset)
+{
+    return (float *)(void *)dt_device_seen(rank, ranks_place(rank, arena, offset));
+}
+
+/* Starts a sum of 1 + rank + number over all ranks. */
+static bool start_sum(DtRank *rank, int64_t event, int number)
+{
+    const DtPlanInst inst = {.kind = DT_INST_ALL_REDUCE, .event = 1 + (uint32_t)event};
+    const DtPlaceAt place = ranks_place(rank, RANKS_SHARED, event * 65536);
+    const DtCommOps *ops = rank->comm_ops;
+    for (int i = 0; i < COUNT; i++)
+        at(rank, RANKS_SHARED, event * 65536)[i] = (float)(1 + (int)rank->rank + number);
+    return ops->enter(rank->comm, &inst) &&
+           ops->all_reduce(rank->comm, &rank->groups[rank->plan->n_groups - 1], place, place,
+                           COUNT, DT_PLAN_F32, DT_PLAN_SUM) &&
+           ops->leave(rank->comm, &inst, event);
+}
+
+static bool end_sum(DtRank *rank, int64_t event, int number)
+{
+    if (!rank->comm_ops->await(rank->comm, event))
+        return false;
+    for (int i = 0; i < COUNT; i++)
+        if (at(rank, RANKS_SHARED, event * 65536)[i] != (float)(10 + RANKS * number))
+            return dt_rank_fail(rank, DT_EXIT_FAILED, "a sum is wrong");
+    return true;
+}
+
+/* Sends to the next stage, on the other host, and receives from the previous one. */
+static bool exchange(DtRank *rank, int number)
+{
+    const DtCommOps *ops = rank->comm_ops;
+    const uint32_t stages = dt_plan_stages(rank->plan), last = (rank->stage + stages - 1) % stages;
+    float *sent = at(rank, RANKS_PRIVATE, 0), *got = at(rank, RANKS_PRIVATE, 4096);
+    for (int i = 0; i < MESSAGE; i++)
+        sent[i] = (float)(number + i);
+    if (!ops->send(rank->comm, rank->stage, ranks_place(rank, RANKS_PRIVATE, 0),
+                   MESSAGE * sizeof *sent, number) ||
+        !ops->recv(rank->comm, last, ranks_place(rank, RANKS_PRIVATE, 4096), MESSAGE * sizeof *got,
+                   number))
+        return false;
+    return memcmp(sent, got, MESSAGE * sizeof *sent) == 0 ||
+           dt_rank_fail(rank, DT_EXIT_FAILED, "a message is wrong");
+}
+
+static void *run(void *context)
+{
+    DtRank *rank = context;
+    bool good = ranks_join(rank) && rank->comm_ops->barrier(rank->comm, &rank->world);
+    for (int round = 0; good && round < ROUNDS; round++) {
+        for (int e = 0; good && e < EVENTS; e++)
+            good = start_sum(rank, e, round + e);
+        good = good && exchange(rank, round);
+        for (int e = 0; good && e < EVENTS; e++)
+            good = end_sum(rank, e, round + e);
+    }
+    if (rank->comm)
+        rank->comm_ops->close(rank->comm);
+    return NULL;
+}
+
+int main(void)
+{
+    Ranks *all = ranks_new_hosts(RANKS, HOSTS, &dt_comm_tcp);
+    pthread_t threads[RANKS];
+    int failed = 0;
+    if (!all)
+        return 1;
+    for (uint32_t r = 0; r < RANKS; r++)
+        if (pthread_create(&threads[r], NULL, run, &all->ranks[r]) != 0)
+            return 1;
+    for (uint32_t r = 0; r < RANKS; r++)
+        pthread_join(threads[r], NULL);
+    for (uint32_t r = 0; r < RANKS; r++)
+        if (!dt_status_ok(&all->ranks[r].failure)) {
+            failed++;
+            printf("rank %u: %s\n", r, all->ranks[r].failure.message);
+        }
+    ranks_free(all);
+    printf("%d passed, %d failed\n", RANKS - failed, failed);
+    return failed > 0;
+}

@@ -279,8 +279,12 @@ typedef struct DtKernelInput {
 DtKernel *dt_kernel_build(const DtKernelInput *input);
 
 /* Lanes of a reduction along a row: as many as a GPU has; else 64 for rows of 128 elements or more,
- * or of 64 if the kernel reads bytes, 64 of which fill a register; else 16. */
+ * or of 64 if the kernel reads bytes, 64 of which fill a register; 32 for 32 bytes; else 16. Rows
+ * that share lanes have theirs together. */
 uint32_t dt_kernel_row_lanes(const DtKernel *k);
+/* How many neighbouring rows, along the last axis, share the lanes of a reduction: 64 neighbouring
+ * bytes, codes in groups of 16, are four rows. 1: none do. */
+uint32_t dt_kernel_row_turns(const DtKernel *k);
 
 /* The header-free prelude that every unit starts with: exp, log, tanh, erf, Philox, lane
  * reductions. */

@@ -6,6 +6,7 @@
 
 /* COLUMN_PIECE: the least points of a piece of a column, or of a row. ENOUGH_COLUMNS, ENOUGH_ROWS:
  * so many pieces keep any machine busy. */
+enum { MANY_LANES = 64, SOME_LANES = 32, FEW_LANES = 16 };
 enum { COLUMN_PIECE = 64, ENOUGH_COLUMNS = 1 << 17, ENOUGH_ROWS = 1 << 14, LEAST_PIECES = 4 };
 /* The same for sums over rows. MOST_ELEMENTS: of all pieces of all sums together. */
 enum { ROWS_PIECE = 16, ENOUGH_PIECES = 1024, MOST_ELEMENTS = 1 << 24 };
@@ -57,6 +58,35 @@ static bool only_reduces(const DtKernel *k)
     return k->n_outer < k->n_axes;
 }
 
+static bool reads_bytes(const DtKernel *k)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < k->nodes.n; i++)
+        any = any || (k->nodes.at[i].kind == DT_KNODE_LOAD && k->nodes.at[i].dtype == DT_U8);
+    return any;
+}
+
+uint32_t dt_kernel_row_turns(const DtKernel *k)
+{
+    if (k->row_threads || k->pattern != DT_KPATTERN_ROW || k->n_axes < k->n_outer + 2 ||
+        !reads_bytes(k) || !only_reduces(k) || sums_after_rows(k))
+        return 1;
+    const uint32_t last = k->n_axes - 1;
+    const int64_t row = k->extent[last];
+    int64_t turns = row == FEW_LANES || row == SOME_LANES ? MANY_LANES / row : 1;
+    while (k->extent[last - 1] % turns != 0)
+        turns /= 2;
+    for (uint32_t i = 0; i < k->nodes.n; i++) {
+        const DtKNode *node = &k->nodes.at[i];
+        const bool is_plain = node->kind == DT_KNODE_LOAD ? node->n_index == 0
+                                                          : node->kind == DT_KNODE_MAP ||
+                                                                node->kind == DT_KNODE_REDUCE;
+        if (!is_plain && node->axes >> (last - 1))
+            return 1;
+    }
+    return (uint32_t)turns;
+}
+
 /* Cuts the inner axis that gives most pieces. Leaves the kernel as it is if there would be fewer
  * than LEAST_PIECES. */
 static void cut_axis(DtKernel *k, int64_t row_unit)
@@ -68,7 +98,10 @@ static void cut_axis(DtKernel *k, int64_t row_unit)
     if (most < LEAST_PIECES)
         return;
     for (uint32_t a = k->n_outer; a < k->n_axes; a++) {
-        const int64_t unit = columns || a + 1 < k->n_axes ? 1 : row_unit;
+        const int64_t unit = columns              ? 1
+                             : a + 1 == k->n_axes ? row_unit
+                             : a + 2 == k->n_axes ? dt_kernel_row_turns(k)
+                                                  : 1;
         const int64_t piece = up(up(k->extent[a], most), unit) * unit,
                       pieces = up(k->extent[a], piece);
         if (pieces <= k->pieces)
@@ -95,11 +128,13 @@ void dt_kernel_pieces(DtKernel *k, int64_t unit)
 
 uint32_t dt_kernel_row_lanes(const DtKernel *k)
 {
-    int64_t least = 128;
     if (k->row_threads)
         return k->row_threads * k->row_each;
-    for (uint32_t i = 0; i < k->nodes.n; i++)
-        if (k->nodes.at[i].kind == DT_KNODE_LOAD && k->nodes.at[i].dtype == DT_U8)
-            least = 64;
-    return k->n_axes && k->extent[k->n_axes - 1] >= least ? 64 : 16;
+    const int64_t row = k->n_axes ? k->extent[k->n_axes - 1] : 0;
+    const uint32_t turns = dt_kernel_row_turns(k);
+    const bool bytes = reads_bytes(k);
+    return turns > 1                             ? turns * (uint32_t)row
+           : row >= (bytes ? MANY_LANES : 128)   ? MANY_LANES
+           : row == SOME_LANES && bytes          ? SOME_LANES
+                                                 : FEW_LANES;
 }

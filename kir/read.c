@@ -332,8 +332,8 @@ static void read_order(Reader *r)
     expect(r, "lanes");
     k->n_lanes = (uint32_t)number(r, 1, KIR_MOST_LANES);
     k->in_pairs = one_of(r, trees, 2) == 1;
-    if (!k->in_pairs && k->n_lanes != 16 && k->n_lanes != 64)
-        fail(r, "halves are of 16 or 64 lanes");
+    if (!k->in_pairs && k->n_lanes != 16 && k->n_lanes != 32 && k->n_lanes != 64)
+        fail(r, "halves are of 16, 32 or 64 lanes");
     expect(r, "special");
     k->special = number(r, 0, most_points);
 }

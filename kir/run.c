@@ -62,13 +62,17 @@ static void row_loops(DtKirKernel *k, uint32_t phase, int64_t from, int64_t to)
     const uint32_t last = k->n_axes - 1,
                    cut = k->pieces_of == KIR_OF_AXIS ? k->piece_axis : KIR_AXES;
     const int64_t first = cut == last ? from : 0, end = cut == last ? to : k->extent[last];
+    /* rows that do not fill the lanes share them: each begins at the lane where the last ended */
+    const bool shares = last > 0 && !k->in_pairs && k->n_lanes > KIR_LANES &&
+                        k->extent[last] < k->n_lanes;
     do {
         if (cut < last && (k->i[cut] < from || k->i[cut] >= to)) {
             dt_kir_spend(k, 1);
             continue;
         }
         for (int64_t j = first; j < end && !k->strayed;) {
-            const uint32_t lane = (uint32_t)((j - first) % k->n_lanes);
+            const int64_t before = shares ? k->i[last - 1] * k->extent[last] : 0;
+            const uint32_t lane = (uint32_t)((before + j - first) % k->n_lanes);
             const int64_t w = least(least(KIR_WIDTH, k->n_lanes - lane), end - j);
             k->i[last] = j;
             row_points(k, phase, lane, (uint32_t)w);

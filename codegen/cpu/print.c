@@ -270,6 +270,62 @@ static void row_lanes(DtPrint *c, uint32_t phase, uint32_t inner, bool reduces, 
     lanes_close(c);
 }
 
+/* Marks the loads whose elements of neighbouring rows, along the last axis, are no neighbours. */
+static void choose_spread(DtPrint *c, uint8_t state)
+{
+    const uint32_t last = c->k->n_axes - 1;
+    for (uint32_t k = 0; k < c->k->nodes.n; k++) {
+        const DtKNode *node = &c->k->nodes.at[k];
+        if (c->live[k] && node->kind == DT_KNODE_LOAD && node->axes >> (last - 1) &&
+            node->coef[last - 1] != node->coef[last] * c->k->extent[last])
+            c->kept[k] = state;
+    }
+}
+
+/* Prints a loop that copies load k, for `turns` rows from index j on, to a row c<k> with an element
+ * for each lane. */
+static void spread(DtPrint *c, uint32_t k, uint32_t turns)
+{
+    const uint32_t last = c->k->n_axes - 1, row = last - 1;
+    const long long n = (long long)c->k->extent[last];
+    line(c, "%s c%u[%lld];", dt_print_register(c->k->nodes.at[k].dtype), k, turns * n);
+    line(c, "for (int64_t i%u = j; i%u < j + %u; i%u++) {", row, row, turns, row);
+    c->depth++;
+    line(c, "for (int64_t i%u = 0; i%u < %lld; i%u++) {", last, last, n, last);
+    c->depth++;
+    dt_print_forget(c);
+    dt_print_need(c, k);
+    dt_print_define(c, UINT32_MAX, false);
+    dt_print_close(c, 2);
+}
+
+/* Prints the loop over rows along the last axis that share lanes, `turns` of them at a time. A load
+ * whose elements are no neighbours in all of them, such as the scale of a group, is copied first:
+ * each in a loop of its own, since gcc makes short vectors of several copies in one. */
+static void shared_lanes(DtPrint *c, uint32_t phase, uint32_t inner, uint32_t turns)
+{
+    const uint32_t last = c->k->n_axes - 1, row = last - 1;
+    const bool pieces = dt_print_in_pieces(c, row);
+    const long long n = (long long)c->k->extent[last];
+    line(c, "for (int64_t j = %s; j + %u <= %s; j += %u) { /* %s */", pieces ? "from" : "0", turns,
+         pieces ? "to" : dt_print_c_extent(c, row), turns, c->k->axis[row]);
+    c->depth++;
+    choose_spread(c, DT_PRINT_KEEP);
+    c->kept_at = dt_arena_printf(c->arena, "%lld * (i%u - j) + i%u", n, row, last);
+    for (uint32_t k = 0; k < c->k->nodes.n; k++)
+        if (c->kept[k] == DT_PRINT_KEEP)
+            spread(c, k, turns);
+    choose_spread(c, DT_PRINT_KEPT);
+    c->kept_at = "l";
+    line(c, "const int64_t i%u = j;", row);
+    line(c, "DT_LANES");
+    lanes_open(c, last, "0", dt_arena_printf(c->arena, "%lld", turns * n));
+    point(c, phase, inner, true);
+    lanes_close(c);
+    dt_print_close(c, 1);
+    choose_spread(c, DT_PRINT_ANEW);
+}
+
 /* Prints the loops over the inner axes for one phase, the last one in lanes. most: the number of
  * lanes that a reduction has. */
 static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32_t inner,
@@ -279,6 +335,14 @@ static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32
     const long long n = (long long)c->k->extent[last], rest = n % lanes;
     need_point(c, phase, inner);
     const bool whole = !reduces && !dt_print_c_draws_along(c);
+    const uint32_t turns = reduces ? dt_kernel_row_turns(c->k) : 1;
+    if (turns > 1) {
+        for (uint32_t a = first_inner; a + 1 < last; a++)
+            dt_print_open(c, a);
+        shared_lanes(c, phase, inner, turns);
+        dt_print_close(c, last - 1 - first_inner);
+        return;
+    }
     for (uint32_t a = first_inner; a < last; a++) {
         dt_print_open(c, a);
         dt_print_c_draws_axis(c, a, NULL, true);

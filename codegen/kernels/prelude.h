@@ -333,7 +333,7 @@ DT_INLINE int dt_before(float a, int64_t i, float b, int64_t j)
     return a > b || (a == b && i < j);
 }
 
-/* 64 or 16 lanes to one, by halves. */
+/* 64, 32 or 16 lanes to one, by halves. */
 #define DT_HALVE(w, combine) for (int l = 0; l < w; l++) t[l] = combine(t[l], t[l + w])
 #define DT_TREE(type, name, combine)                                                           \
     DT_INLINE type name##_16(const type *s)                                                    \
@@ -344,12 +344,17 @@ DT_INLINE int dt_before(float a, int64_t i, float b, int64_t j)
         DT_HALVE(2, combine);                                                                  \
         return combine(t[0], t[1]);                                                            \
     }                                                                                          \
+    DT_INLINE type name##_32(const type *s)                                                    \
+    {                                                                                          \
+        type t[16];                                                                            \
+        for (int l = 0; l < 16; l++) t[l] = combine(s[l], s[l + 16]);                          \
+        return name##_16(t);                                                                   \
+    }                                                                                          \
     DT_INLINE type name##_64(const type *s)                                                    \
     {                                                                                          \
         type t[32];                                                                            \
         for (int l = 0; l < 32; l++) t[l] = combine(s[l], s[l + 32]);                          \
-        DT_HALVE(16, combine);                                                                 \
-        return name##_16(t);                                                                   \
+        return name##_32(t);                                                                   \
     }
 /* Combines any number of lanes to one, in place, in pairs of neighbours; a lane without a partner
  * is passed on. */

@@ -90,6 +90,10 @@ static const Case cases[] = {
     {"tests/codegen/rows.dsl", {{"batch", "20"}}, 1, false},
     /* each thread computes four elements */
     {"tests/codegen/rows_mixed.dsl", {{"batch", "4"}}, 1, false},
+    /* rows that share lanes: 64 lanes, in pieces, and 32 lanes or rows that do not */
+    {"tests/codegen/codes.dsl", {{"b", "5"}}, 1, false},
+    {"tests/codegen/codes.dsl", {{"a", "16384"}, {"b", "1"}}, 2, false},
+    {"tests/codegen/codes.dsl", {{"a", "192"}}, 1, false},
 };
 /* The other examples, which are not part of the usual run; and a few rows that are as long as rows
  * can be, so that they are divided into pieces. */

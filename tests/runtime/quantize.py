@@ -20,7 +20,7 @@ import tempfile
 
 from runs import bytes_of, check, failures, run, saved
 
-A, B, V = 32, 12, 10
+B, V = 12, 10
 ROWS = """include "std.dsl"
 dim batch = %d, a = %d, b = %d, v = %d
 model m(x[batch, a]) -> [batch, b], [batch, b], [batch, v], [batch, a] {
@@ -34,7 +34,7 @@ train {
   p, q, r, s = m(x)
   loss = mean[batch, b](p + q) + mean[batch, v](r) + mean[batch, a](s)
   optimizer = sgd(lr = 0.1)
-  quantize = (int8("w8", group = 8), int4(("w4", "t4"), group = 16))
+  quantize = (int8("w8", group = %d), int4(("w4", "t4"), group = %d))
   steps = 1
 }
 names plain on m { "w8"[a, b] = w8; "w4"[a, b] = w4; "t4"[v, a] = t4 }
@@ -149,10 +149,11 @@ def write_tensors(name, tensors):
         file.write(struct.pack("<Q", len(text)) + text + data)
 
 
-def weights():
+def weights(A, few, many):
     """Random weights, with groups of each kind in the first columns: zeros, ties, tiny ones, equal ones."""
     draw = random.Random(3)
-    ties = {127: [127, 0.5, 1.5, -0.5, -2.5, 126.5, -126.5, 0.49999997], 7: [7, 0.5, 1.5, -2.5, -6.5, 6.5, 0.25, -0.75] * 2}
+    ties = {127: [127, 0.5, 1.5, -0.5, -2.5, 126.5, -126.5, 0.49999997] * (few // 8),
+            7: [7, 0.5, 1.5, -2.5, -6.5, 6.5, 0.25, -0.75] * (many // 8)}
     tensors = {}
     for name, shape, axis, most in (("w8", [A, B], 0, 127), ("w4", [A, B], 0, 7), ("t4", [V, A], 1, 7)):
         values = [f32(draw.gauss(0, 1)) for _ in range(math.prod(shape))]
@@ -166,19 +167,20 @@ def weights():
     return tensors
 
 
-def test_rows(tools):
-    tensors = weights()
-    os.mkdir("model")
+def test_rows(tools, A, few, many, layouts):
+    tensors = weights(A, few, many)
+    os.makedirs("model", exist_ok=True)
     write_tensors("model/model.safetensors", tensors)
     npy("x.npy", (A, A), [float(i == k) for i in range(A) for k in range(A)])
-    want = {"w8": restored_along(tensors["w8"][1], [A, B], 0, 8, 127), "w4": restored_along(tensors["w4"][1], [A, B], 0, 16, 7)}
-    table = restored_along(tensors["t4"][1], [V, A], 1, 16, 7)
+    want = {"w8": restored_along(tensors["w8"][1], [A, B], 0, few, 127),
+            "w4": restored_along(tensors["w4"][1], [A, B], 0, many, 7)}
+    table = restored_along(tensors["t4"][1], [V, A], 1, many, 7)
     turned = [table[i * A + k] for k in range(A) for i in range(V)]
     for rows in (4, 16):
         with open("rows.dsl", "w") as file:
-            file.write(ROWS % (rows, A, B, V))
-        for layout in ("none", "groups", "other", "zero"):
-            name = "%s of %d rows" % (layout, rows)
+            file.write(ROWS % (rows, A, B, V, few, many))
+        for layout in layouts:
+            name = "%s of %d rows, groups of %d" % (layout, rows, many)
             run([tools[0], "rows.dsl", "--parallel", layout, "-o", "rows.plan"])
             said = run([tools[1], "rows.plan", "--import", "model", "--predict", "x.npy", "--out", "0=p.npy",
                         "--out", "1=q.npy", "--out", "2=r.npy", "--out", "3=s.npy"])
@@ -263,7 +265,8 @@ def main(tools):
         os.chdir(folder)
         with open("tokens.bin", "wb") as file:
             file.write(struct.pack("<400H", *((7 * i * i + i // 3) % 64 for i in range(400))))
-        test_rows(tools)
+        test_rows(tools, 32, 8, 16, ("none", "groups", "other", "zero"))
+        test_rows(tools, 128, 16, 32, ("none", "groups"))  # four groups, and two, share the lanes of a sum
         test_gpt(tools)
         test_refused(tools)
     print("quantize: %d failed" % len(failures))

@@ -181,6 +181,18 @@ void dt_agent_lose(DtAgent *a, uint32_t neighbour, const char *why, uint64_t now
         dt_agent_miss(a, neighbour, why, now_ns);
 }
 
+/* A neighbour leaves the tree, since a node is lost. Usually this one knows of that; if not, it
+ * hears of it by this. */
+static void take_leave(DtAgent *a, uint32_t neighbour, uint64_t now_ns)
+{
+    DtNeighbour *at = &a->at[neighbour];
+    at->has_left = true;
+    if (a->has_lost || a->is_over)
+        at->is_there = false;
+    else
+        dt_agent_miss(a, neighbour, "it has left the others", now_ns);
+}
+
 /* ---- signals ---- */
 
 static void take_stop(DtAgent *a, uint32_t from)
@@ -317,6 +329,7 @@ bool dt_agent_hear(DtAgent *a, uint32_t neighbour, const DtMessage *m, uint64_t 
     case DT_MESSAGE_BEAT: return true;
     case DT_MESSAGE_STOP: take_stop(a, neighbour); return true;
     case DT_MESSAGE_WAIT: return take_wait(a, neighbour, m);
+    case DT_MESSAGE_LEAVE: take_leave(a, neighbour, now_ns); return true;
     case DT_MESSAGE_FAILED:
         if (m->node >= a->nodes || (m->attempt > a->attempt + 1))
             return false;

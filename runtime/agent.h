@@ -12,6 +12,7 @@
  *     ENDED    up     all ranks of my part have ended, with the first exit code that is not 0
  *     RESULT   down   what the attempt ended with, and whether another one begins: with these
  *                     nodes, or with others, which meet anew (cluster_meet.c)
+ *     LEAVE    to the neighbours, before a node meets others anew
  *     WAIT     to one node: a rank waits long for a rank of that node
  *     BEAT     to the neighbours, each second
  *
@@ -33,6 +34,7 @@ typedef struct DtNeighbour {
     uint32_t node;
     char host[64];
     bool is_there, is_lost, has_joined, has_ended;
+    bool has_left; /* the tree, but it is not lost */
     uint64_t heard_ns;
 } DtNeighbour;
 

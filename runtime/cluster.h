@@ -96,6 +96,8 @@ DtStatus dt_cluster_begin(const DtRunOptions *options, const DtPlan *plan, uint6
 /* Sleeps until something comes, or a tenth of a second; does what can be done for the meeting; and
  * says what the supervisor must do now. */
 DtClusterTurn dt_cluster_turn(DtCluster *nodes);
+/* The same without sleep. */
+DtClusterTurn dt_cluster_advance(DtCluster *nodes);
 /* On node 0, after GATHERED: begins a formation. Of the route only digest and has_saved count.
  * False: one of the hosts has gone; choose again. */
 bool dt_cluster_form(DtCluster *nodes, const DtFormation *formation, const DtClusterRoute *route);

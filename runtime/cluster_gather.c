@@ -238,6 +238,14 @@ static void say_who_is_missing(DtCluster *n)
     dt_text_free(&who);
 }
 
+static void say_who_stays_away(const DtCluster *n)
+{
+    for (uint32_t i = 1; i < n->seats; i++)
+        if (n->gathered[i].is_expected && !n->gathered[i].link)
+            dt_say("host %s has not come again within %d s: it is left out", n->gathered[i].host,
+                   (int)(again_ns / 1000000000u));
+}
+
 /* Whether all have come that should, or, where some may be missing, no other one is likely to come
  * soon. */
 static bool is_complete(const DtCluster *n, uint64_t now_ns)
@@ -263,6 +271,7 @@ void dt_cluster_gather(DtCluster *n, uint64_t now_ns)
     if (is_complete(n, now_ns)) {
         hear_all(n, now_ns); /* of some the connections may have ended meanwhile */
         if (is_complete(n, now_ns)) {
+            say_who_stays_away(n);
             dt_agentlink_close(&n->refuser); /* nobody would read it: polls would end at once */
             n->stage = DT_STAGE_GATHERED;
             return;
@@ -288,8 +297,9 @@ void dt_cluster_gather_again(DtCluster *n, uint64_t now_ns)
     for (uint32_t i = 1; i < n->seats; i++) {
         DtGathered *g = &n->gathered[i];
         bool is_lost = a->has_lost && a->lost.node == g->node;
-        for (uint32_t k = a->first; k < a->n && !is_lost; k++)
-            is_lost = a->at[k].node == g->node && a->at[k].is_lost;
+        for (uint32_t k = a->first; k < a->n; k++)
+            if (a->at[k].node == g->node)
+                is_lost = (is_lost || a->at[k].is_lost) && !a->at[k].has_left;
         if (!g->is_member)
             continue;
         g->is_member = false;
@@ -384,6 +394,7 @@ void dt_cluster_tell_waiting(DtCluster *n)
             dt_agentlink_send(n->gathered[i].link, &m);
             go(n, i);
         }
-    if (n->is_elastic && n->newcomers && (n->agent.has_lost || n->stage == DT_STAGE_GATHERS))
+    if (n->is_elastic && n->newcomers && n->form > 0 &&
+        (n->agent.has_lost || n->stage == DT_STAGE_GATHERS))
         tell_who_comes(n);
 }

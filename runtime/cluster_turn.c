@@ -3,6 +3,8 @@
  * what it can and says what the supervisor must do. */
 #include "runtime/cluster_internal.h"
 
+#include "runtime/say.h"
+
 #include <unistd.h>
 
 static const uint64_t silence_ns = 3500000000u, limit_ns = 4700000000u, short_ns = 1000000000u;
@@ -34,6 +36,8 @@ static uint64_t find_limit(const DtCluster *n, uint64_t now_ns)
 
 void dt_cluster_regroup(DtCluster *n, uint64_t now_ns)
 {
+    if (n->seat == 0) /* others may have gone at the same time */
+        dt_cluster_pump(n, now_ns);
     n->was_stopped = n->was_stopped || n->agent.has_stopped;
     n->attempts = n->agent.attempt;
     n->has_route = false;
@@ -41,8 +45,11 @@ void dt_cluster_regroup(DtCluster *n, uint64_t now_ns)
     dt_cluster_forget_plan(n);
     if (n->seat == 0)
         dt_cluster_gather_again(n, now_ns);
-    for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++)
+    const DtMessage leave = {.kind = DT_MESSAGE_LEAVE};
+    for (uint32_t i = 0; i <= DT_TREE_DEGREE; i++) {
+        dt_agentlink_send(&n->links[i], &leave);
         dt_agentlink_close(&n->links[i]);
+    }
     if (n->greeting.fd >= 0)
         close(n->greeting.fd);
     n->greeting.fd = -1;
@@ -93,9 +100,17 @@ static DtClusterTurn turn_of(DtCluster *n)
 DtClusterTurn dt_cluster_turn(DtCluster *n)
 {
     dt_cluster_sleep(n);
+    return dt_cluster_advance(n);
+}
+
+DtClusterTurn dt_cluster_advance(DtCluster *n)
+{
     dt_cluster_step(n, dt_now_ns());
-    if (n->stage == DT_STAGE_BROKEN)
+    if (n->stage == DT_STAGE_BROKEN) {
+        if (n->agent.has_lost)
+            dt_say("node %u: %s", n->agent.lost.node, n->agent.lost.text);
         dt_cluster_regroup(n, dt_now_ns());
+    }
     return turn_of(n);
 }
 

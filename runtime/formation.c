@@ -9,7 +9,7 @@
  * their parents. */
 #include "base/file.h"
 #include "plan/read.h"
-#include "runtime/remote.h"
+#include "runtime/checkpoint.h"
 #include "runtime/say.h"
 #include "runtime/supervisor_internal.h"
 
@@ -283,13 +283,32 @@ static bool form(DtSupervisor *all, uint32_t before)
     return true;
 }
 
+/* Ranks of this host read the checkpoints that the run has saved. */
+static DtStatus check_checkpoints(const DtRunOptions *options, bool has_saved)
+{
+    const char *folder = dt_outputs_folder(options);
+    if (!folder || !has_saved)
+        return DT_OK;
+    DtArena *memory = dt_arena_new();
+    DtCheckpointList list;
+    const DtStatus status = dt_checkpointlist_read(memory, folder, false, &list);
+    const bool has = dt_status_ok(&status) && dt_checkpointlist_newest(&list);
+    dt_arena_free(memory);
+    return has ? DT_OK
+               : dt_status_fail(DT_EXIT_IO,
+                                "the run has saved checkpoints, and it sees none in %.300s: hosts "
+                                "must share that folder",
+                                folder);
+}
+
 /* Another host: takes the place that node 0 has chosen for it, if its plan is here. False: this
  * host cannot. */
 static bool take_route(DtSupervisor *all, bool is_last)
 {
     const DtClusterRoute r = dt_cluster_route(all->cluster);
-    DtStatus status;
-    if (take_plan(all, r.nodes, r.node, r.ranks, r.digest, &status)) {
+    DtStatus status = check_checkpoints(all->given.options, r.has_saved);
+    if (dt_status_ok(&status) &&
+        take_plan(all, r.nodes, r.node, r.ranks, r.digest, &status)) {
         dt_cluster_have_plan(all->cluster, all->fewer.view.at, all->fewer.view.len);
         all->has_saved = r.has_saved;
         return true;

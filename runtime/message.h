@@ -21,6 +21,7 @@ typedef enum DtMessageKind {
     DT_MESSAGE_RESULT,   /* to children: exit code of the attempt, and whether another one begins */
     DT_MESSAGE_WAIT,     /* to the node of a rank: rank `node` waits for it; token: that rank, and
                           * in its upper half for how many milliseconds */
+    DT_MESSAGE_LEAVE,    /* to the neighbours: I leave the tree, and find node 0 anew */
     DT_MESSAGE_NEED,     /* to the parent: bytes of the plan from offset `token` on */
     DT_MESSAGE_PIECE,    /* to a child: such bytes (text), of `ranks` that the plan has */
     DT_MESSAGE_KINDS

@@ -618,6 +618,9 @@ static Next choose_next(Supervisor *all)
     end.again =
         all->options->node == 0 && dt_cluster_is_whole(all->cluster) && wants_restart(all);
     end.forms = !end.again && dt_formation_wanted(all);
+    const bool is_well = end.code == DT_EXIT_OK || end.code == DT_EXIT_INTERRUPTED;
+    if (is_well && !end.forms && all->is_unsaved)
+        end.code = DT_EXIT_IO;
     if (!dt_cluster_agree(all->cluster, &end)) {
         if (!all->failed && !is_signalled(all))
             dt_say("node 0 has gone before it said how the run ended");
@@ -746,8 +749,6 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
             all.attempt++;
             again = next == AGAIN || (next == FORMS && dt_formation_make(&all));
         }
-        if (all.code == DT_EXIT_OK && all.is_unsaved)
-            all.code = DT_EXIT_IO;
         dt_cluster_part(all.cluster);
         write_page(&all);
         if (all.cluster)

@@ -63,6 +63,9 @@ class Hosts(Bench):
         self.port = free_port()
         self.words = [plan, "--quiet", "--nodes", str(nodes), "--meet", "%s:%d" % (self.address, self.port), "--comm", "tcp", *options]
         self.folders = {}
+        if "--log" in options:
+            with contextlib.suppress(OSError):
+                os.remove(options[options.index("--log") + 1])
         for i in range(nodes):
             with contextlib.suppress(OSError):
                 os.remove("said%d" % i)

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { RANKS = 4, HOSTS = 2, ROUNDS = 40, COUNT = 3000, MESSAGE = 100, EVENTS = 2 };
 
@@ -64,6 +65,7 @@ static void *run(void *context)
     for (int round = 0; good && round < ROUNDS; round++) {
         for (int e = 0; good && e < EVENTS; e++)
             good = start_sum(rank, e, round + e);
+        usleep((rank->rank + (uint32_t)round) % 5 * 1000); /* so that threads meet in all ways */
         good = good && exchange(rank, round);
         for (int e = 0; good && e < EVENTS; e++)
             good = end_sum(rank, e, round + e);

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that are lost, and ranks that hang:  lost.py DTC FLAKY [ROUNDS]
+"""Hosts that are lost, and ranks that hang:  lost.py DTC FLAKY [ROUNDS [COMM ...]]
 
 Four hosts, network namespaces joined by veth, train on processors. An agent is stopped; the same while a rank of another host is
-killed; node 0 is killed; a link goes down. Every host that is left names the lost one within 5 s, ends with 75, and leaves no
-process. Where namespaces cannot be made, links stay up. A rank hangs, asleep or in a loop that looks (flaky.c): all hosts name it, and
+killed; node 0 is killed; a link goes down while a slow network carries an all-reduce, by each COMM (tcp). Every host that is left names
+the lost one within 5 s, ends with 75, and leaves no process. Where namespaces cannot be made, links stay up. A rank hangs, asleep or in a loop that looks (flaky.c): all hosts name it, and
 a rank that waits for it; a rank that only computes for very long is named, and the run goes on. Before that, a host with another build of
 the library of products is refused. ROUNDS: how often each case runs (1)."""
 
 import glob
+import json
 import os
 import re
 import signal
@@ -18,22 +19,22 @@ import sys
 import tempfile
 import time
 
-from hosts import compile_plan, free_port, hosts, losses, outputs, ranks_of, wait_for
+from hosts import compile_plan, free_port, has_ucx, hosts, losses, outputs, ranks_of, wait_for
 from runs import CLUSTERS, NET, check, failures, run, write_tokens
 
-NODES, LIMIT_S = 4, 5.0
+NODES, LIMIT_S, SLOW_MBIT = 4, 5.0, 40
 SILENT, GONE = "nothing was heard of it for 3.5 s", "it has gone: its dtrun has ended"
 
 
-def compile_four(dtc):
+def compile_four(dtc, name, net):
     """A rank for each host."""
-    with open("four.dsl", "w") as file:
-        file.write(NET + "  optimizer = adamw(lr = 1e-2, clip = 1.0)\n  steps = 4\n}\n" + CLUSTERS +
+    with open(name + ".dsl", "w") as file:
+        file.write(net + "  optimizer = adamw(lr = 1e-2, clip = 1.0)\n  steps = 4\n}\n" + CLUSTERS +
                    "parallel layout on four { mesh data = 4; shard batch on data }\n")
-    run([dtc, "four.dsl", "-o", "four.plan"])
+    run([dtc, name + ".dsl", "-o", name + ".plan"])
 
 
-def start(dtrun, names, address, folder, plan, env):
+def start(dtrun, names, address, folder, plan, env, comm="tcp"):
     """Each node writes to a file, so that the time of a line can be seen."""
     port, started = free_port(), []
     for i, name in enumerate(names):
@@ -41,7 +42,7 @@ def start(dtrun, names, address, folder, plan, env):
         with open("said%d" % i, "w") as said:
             started.append(subprocess.Popen(
                 [*inside, dtrun, plan, "--quiet", "--nodes", str(NODES), "--node", str(i), "--meet", "%s:%d" % (address, port),
-                 "--comm", "tcp", *outputs(folder), "--steps", "1000000"], stdout=said, stderr=said,
+                 "--comm", comm, *outputs(folder), "--steps", "1000000"], stdout=said, stderr=said,
                 env=dict(os.environ, **env.get(i, {}))))
     return started
 
@@ -74,8 +75,29 @@ def kill_agent(started, names, lost):
     os.kill(started[lost].pid, signal.SIGKILL)
 
 
+def sent(name):
+    text = subprocess.run(["ip", "-n", name, "-s", "-j", "link", "show", "eth0"], capture_output=True, text=True).stdout
+    return json.loads(text)[0]["stats64"]["tx"]["bytes"]
+
+
 def cut_link(started, names, lost):
+    """While the host sends as much as the network carries: the terms of a sum, or a sum."""
+    before = 1 << 62
+    for _ in range(200):
+        time.sleep(0.1)
+        now = sent(names[lost])
+        if now - before > 0.1 * SLOW_MBIT * 125000 / 2:
+            break
+        before = now
+    else:
+        check(False, "the network was never busy")
     subprocess.run(["ip", "-n", names[lost], "link", "set", "eth0", "down"], check=True)
+
+
+def slow_down(names):
+    for name in names:
+        subprocess.run(["ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "%dmbit" % SLOW_MBIT,
+                        "burst", "64kb", "latency", "100ms"], check=True)
 
 
 def join_link(names, lost):
@@ -127,14 +149,14 @@ def refuse_library(dtrun, names, address):
     print("ok another library", flush=True)
 
 
-def lose(dtrun, names, address, what, act, lost, wanted):
+def lose(dtrun, names, address, what, act, lost, wanted, plan="zero3.plan", comm="tcp"):
     folder = "run-%d" % os.getpid()
     subprocess.run(["rm", "-rf", folder, folder + ".log"], check=True)
-    started = start(dtrun, names, address, folder, "zero3.plan", {})
+    started = start(dtrun, names, address, folder, plan, {}, comm)
     try:
         wait_for(folder + ".log", 2)
-        began = time.time()
         act(started, names, lost)
+        began = time.time()
         others = [i for i in range(NODES) if i != lost]
         took = wait_for_lines(wanted, others, began)
         texts = "\n".join(said_by(i) for i in range(NODES))
@@ -194,11 +216,13 @@ def hang(dtrun, names, address, how, rank):
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     rounds, n = int(sys.argv[3]) if len(sys.argv) > 3 else 1, 0
+    comms = [comm for comm in sys.argv[4:] or ["tcp"] if comm != "ucx" or has_ucx()]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_tokens()
         compile_plan(dtc, "zero3")
-        compile_four(dtc)
+        compile_four(dtc, "four", NET)
+        compile_four(dtc, "wide", NET.replace("mid = 16", "mid = 8192"))
         with hosts(NODES) as (names, address):
             refuse_library(dtrun, names, address)
             for i in range(rounds):
@@ -209,9 +233,12 @@ def main():
                      r"(node 2: %s|rank \d was ended by signal 9)" % SILENT)
                 lose(dtrun, names, address, "node 0 is killed", kill_agent, 0, "node 0: " + GONE)
                 n += 3
-                if names[0]:
-                    lose(dtrun, names, address, "a link is down", cut_link, 3, "node 3: " + SILENT)
-                    n += 1
+            if names[0]:
+                slow_down(names)
+            for comm in comms * rounds if names[0] else []:
+                lose(dtrun, names, address, "a link is down in a sum by " + comm, cut_link, 1 + n % 3, "node [123]: " + SILENT, "wide.plan",
+                     comm)
+                n += 1
     print("%d passed, %d failed" % (n, len(failures)))
     sys.exit(1 if failures else 0)
 

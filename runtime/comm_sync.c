@@ -59,8 +59,7 @@ static DtSyncResult look_around(DtSyncWait *wait, uint32_t who, uint64_t began)
 static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old)
 {
     DtSlot *slot = wait->slot;
-    const uint64_t delay = dt_straggler_delay(wait->rank);
-    uint64_t began = dt_now_ns();
+    uint64_t began = dt_now_ns(), delay = dt_straggler_delay(wait->rank);
     DtSyncResult result = DT_SYNC_OK;
     while (atomic_load_explicit(&word->value, memory_order_acquire) == old) {
         const uint64_t now = dt_now_ns();
@@ -74,11 +73,11 @@ static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old
                 result = DT_SYNC_OK;
             break;
         }
+        delay = dt_straggler_delay(wait->rank);
         dt_sync_sleep(word, old);
     }
     dt_shared_go_on(slot);
-    atomic_fetch_add_explicit(&slot->wait_delay_ns, dt_straggler_delay(wait->rank) - delay,
-                              memory_order_relaxed);
+    dt_straggler_woken(wait->rank, slot, delay);
     return result;
 }
 

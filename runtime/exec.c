@@ -16,6 +16,7 @@
 #include "runtime/position.h"
 #include "runtime/profile.h"
 #include "runtime/reading.h"
+#include "runtime/straggler.h"
 #include "runtime/traffic.h"
 
 #include <string.h>
@@ -223,7 +224,9 @@ static bool run_watched(Exec *exec, uint32_t index)
     const uint64_t before = rank->trace || rank->profile ? dt_traffic_of(rank, inst) : 0;
     if (rank->profile)
         dt_profile_begin(rank->profile);
-    const bool looks = rank->compare || rank->examine;
+    const bool looks = rank->compare || rank->examine, computes = inst->kind < DT_INST_READ;
+    if (!computes)
+        dt_straggler_end(rank);
     if (looks ? !run_compared(exec, index) : !run_inst(exec, inst))
         return false;
     if (!exec->captured || !exec->captured->is_open)
@@ -236,8 +239,10 @@ static bool run_watched(Exec *exec, uint32_t index)
     if (rank->profile)
         dt_profile_end(rank->profile, index, dt_traffic_of(rank, inst) - before);
     uint64_t ended = dt_now_ns(), took = ended - began, usual = rank->usual_ns[index];
-    if (inst->kind < DT_INST_READ)
+    if (computes)
         rank->computed_ns += took;
+    else
+        dt_straggler_begin(rank);
     rank->usual_ns[index] = usual == 0 ? took + 1 : usual + took / 8 - usual / 8 + 1;
     if (rank->trace)
         dt_trace_inst(rank->trace, index, began, ended, dt_traffic_of(rank, inst) - before);
@@ -457,7 +462,9 @@ bool dt_exec_entry(DtRank *rank, const char *name)
     dt_reading_begin(rank);
     if (rank->device_ops->step)
         rank->step_at = rank->device_ops->step(rank->device, draws_of(rank));
+    dt_straggler_begin(rank);
     bool good = (!rank->compare || dt_compare_entry(rank->compare)) && run_entry(rank, entry);
+    dt_straggler_end(rank);
     if (good)
         dt_position_end(rank);
     if (good) /* a failure after this belongs to no instruction */

@@ -435,6 +435,8 @@ struct DtRank {
     /* number of the file with the time in which the thread waited for a processor; 0: not open */
     int schedstat;
     uint64_t computed_ns; /* in kernels, products and copies, in all steps so far */
+    /* of that: without a processor; and what the file said when the rank began to compute */
+    uint64_t delayed_ns, delay_ns;
     /* progress words of a device that runs instructions later (position.h); NULL */
     struct DtPosition *position;
     struct DtGraphs *graphs;   /* by entry of the plan, with --graph (graphs.h); NULL */

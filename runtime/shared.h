@@ -49,8 +49,8 @@ typedef struct DtSlot {
     _Atomic uint64_t progress;  /* grows with every instruction */
     _Atomic uint64_t began_ns;  /* dt_now_ns() when inst began */
     _Atomic uint64_t usual_ns;  /* usual duration of inst so far; 0: not known */
-    /* time that this rank has waited for a processor while it waited for others (straggler.c) */
-    _Atomic uint64_t wait_delay_ns;
+    /* how long this rank had no processor when its waits for others were over (straggler.c) */
+    _Atomic uint64_t woken_ns;
     /* The members from here to message are equal on all nodes after every meeting (cluster.c). */
     _Atomic uint64_t memory;    /* bytes of arenas and libraries' workspaces */
     _Atomic int32_t exit_code;  /* once phase is DONE or FAILED */

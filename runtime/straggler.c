@@ -11,8 +11,12 @@
  * of a pipeline), a rank is compared with the fastest window that it had itself, and with how much
  * the others have slowed down since theirs.
  *
- * Time in which a rank could have computed but had no processor is not counted: where others use
- * them, too, the scheduler deals them out unevenly. */
+ * Two times are judged by this rule, each on its own. The first leaves out time in which the rank
+ * could have computed but had no processor: it shows slow hardware. The second counts that, too,
+ * also after a wait for others: it shows a rank whose processor other processes use. A scheduler
+ * deals out the time of a full machine evenly in the long run only, so these five windows must have
+ * ten seconds. Where all ranks lack processors alike nobody is named. A host of which all ranks do,
+ * among others that have enough, is named by one of them. */
 #include "runtime/straggler.h"
 
 #include "runtime/rank.h"
@@ -23,7 +27,7 @@
 #include <unistd.h>
 
 enum { STEPS = 10, WINDOWS = 5, MOST_STEPS = 1 << 20 };
-static const double SLOWER = 1.3, WINDOW_S = 0.15;
+static const double SLOWER = 1.3, WINDOW_S = 0.15, SHARED_S = 10;
 
 /* ---- the rule ---- */
 
@@ -37,6 +41,7 @@ typedef struct Pace {
 
 struct DtStragglerRule {
     uint32_t n;
+    double least_s;     /* what the windows must have together in which a rank is slow */
     Pace *paces;
     double *sorted, *ratio;
     struct Mate *mates; /* all ranks, those of a team one after the other */
@@ -54,10 +59,12 @@ static int by_team(const void *a, const void *b)
     return x->team != y->team ? (x->team < y->team ? -1 : 1) : x->rank < y->rank ? -1 : 1;
 }
 
-DtStragglerRule *dt_straggler_rule(DtArena *memory, uint32_t n_ranks, const uint32_t *team)
+DtStragglerRule *dt_straggler_rule(DtArena *memory, uint32_t n_ranks, const uint32_t *team,
+                                   double least_s)
 {
     DtStragglerRule *rule = DT_NEW(memory, DtStragglerRule);
     *rule = (DtStragglerRule){.n = n_ranks,
+                              .least_s = least_s,
                               .paces = DT_NEW_ARRAY(memory, Pace, n_ranks),
                               .sorted = DT_NEW_ARRAY(memory, double, n_ranks),
                               .ratio = DT_NEW_ARRAY(memory, double, n_ranks),
@@ -138,7 +145,7 @@ void dt_straggler_window(DtStragglerRule *rule, const double *own, int64_t steps
         p->seconds += seconds;
         p->own += own[r];
         p->lost += own[r] - wanted;
-        ret_named[r] = !p->is_named && p->slow >= WINDOWS;
+        ret_named[r] = !p->is_named && p->slow >= WINDOWS && p->seconds >= rule->least_s;
         p->is_named = p->is_named || ret_named[r];
     }
 }
@@ -154,14 +161,20 @@ double dt_straggler_lost(const DtStragglerRule *rule, uint32_t rank, double *ret
 
 /* ---- measuring ---- */
 
+/* One of the two times. */
+typedef struct Judged {
+    DtStragglerRule *rule;
+    double *own; /* by rank: seconds of the window */
+    bool *named;
+} Judged;
+
 struct DtStragglers {
     DtRank *rank;
-    DtStragglerRule *rule;
-    int64_t *times;  /* by rank: nanoseconds in which it computed; then those of the window */
-    double *own;
-    bool *named;
-    uint64_t delay, computed; /* at the end of the last window */
-    int64_t steps, wanted;    /* steps of this window so far, and at its end */
+    Judged work, all; /* without and with the time in which a rank had no processor */
+    bool *is_said;    /* by rank */
+    int64_t *times;   /* nanoseconds of the window: `work` by rank, `all` by rank, the steps' */
+    uint64_t delayed, computed, woken; /* at the end of the last window */
+    int64_t steps, wanted;      /* steps of this window so far, and at its end */
     double seconds;
 };
 
@@ -174,12 +187,19 @@ uint64_t dt_straggler_delay(const DtRank *rank)
     return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? waited : 0;
 }
 
-/* The part of it in which the rank had something to compute. */
-static uint64_t delay_of(const DtRank *rank)
+void dt_straggler_begin(DtRank *rank) { rank->delay_ns = dt_straggler_delay(rank); }
+
+void dt_straggler_end(DtRank *rank)
 {
-    const uint64_t all = dt_straggler_delay(rank),
-                   waiting = atomic_load_explicit(&rank->slot->wait_delay_ns, memory_order_relaxed);
-    return all > waiting ? all - waiting : 0;
+    const uint64_t now = dt_straggler_delay(rank);
+    rank->delayed_ns += now > rank->delay_ns ? now - rank->delay_ns : 0;
+}
+
+void dt_straggler_woken(const DtRank *rank, DtSlot *slot, uint64_t before)
+{
+    const uint64_t now = dt_straggler_delay(rank);
+    if (slot == rank->slot && now > before)
+        atomic_fetch_add_explicit(&slot->woken_ns, now - before, memory_order_relaxed);
 }
 
 /* Ranks of one stage with devices of one kind do the same work. */
@@ -196,62 +216,108 @@ static const uint32_t *list_teams(const DtRank *rank)
     return team;
 }
 
+static Judged new_judged(DtRank *rank, const uint32_t *team, double least_s)
+{
+    return (Judged){.rule = dt_straggler_rule(rank->memory, rank->n_ranks, team, least_s),
+                    .own = DT_NEW_ARRAY(rank->memory, double, rank->n_ranks),
+                    .named = DT_NEW_ARRAY(rank->memory, bool, rank->n_ranks)};
+}
+
+static uint64_t woken_of(const DtRank *rank)
+{
+    return atomic_load_explicit(&rank->slot->woken_ns, memory_order_relaxed);
+}
+
+static void end_window(DtStragglers *s)
+{
+    s->delayed = s->rank->delayed_ns;
+    s->computed = s->rank->computed_ns;
+    s->woken = woken_of(s->rank);
+    s->steps = 0;
+    s->seconds = 0;
+}
+
 DtStragglers *dt_straggler_new(DtRank *rank)
 {
     if (rank->n_ranks == 1 || !rank->device_ops->is_host)
         return NULL;
+    const uint32_t *team = list_teams(rank);
     DtStragglers *s = DT_NEW(rank->memory, DtStragglers);
     *s = (DtStragglers){.rank = rank,
-                        .rule = dt_straggler_rule(rank->memory, rank->n_ranks, list_teams(rank)),
-                        .times = DT_NEW_ARRAY(rank->memory, int64_t, rank->n_ranks + 1),
-                        .own = DT_NEW_ARRAY(rank->memory, double, rank->n_ranks),
-                        .named = DT_NEW_ARRAY(rank->memory, bool, rank->n_ranks),
+                        .work = new_judged(rank, team, 0),
+                        .all = new_judged(rank, team, SHARED_S),
+                        .is_said = DT_NEW_ARRAY(rank->memory, bool, rank->n_ranks),
+                        .times = DT_NEW_ARRAY(rank->memory, int64_t, 2 * rank->n_ranks + 1),
                         .wanted = STEPS};
     rank->schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-    s->delay = delay_of(rank);
-    s->computed = rank->computed_ns;
+    end_window(s);
     return s;
 }
 
-static void say(const DtStragglers *s, uint32_t r, DtText *text)
+static const char *host_of(const DtStragglers *s, uint32_t rank)
+{
+    return dt_shared_slot(s->rank->plan, s->rank->shared, rank)->host;
+}
+
+static void say(DtStragglers *s, const Judged *judged, uint32_t r, const char *why, DtText *text)
 {
     double of, factor;
-    const double lost = dt_straggler_lost(s->rule, r, &of, &factor);
-    const char *host = dt_shared_slot(s->rank->plan, s->rank->shared, r)->host;
+    const double lost = dt_straggler_lost(judged->rule, r, &of, &factor);
+    const char *host = host_of(s, r);
+    s->is_said[r] = true;
     dt_text_printf(text,
                    "rank %u%s%.60s is slow: it computes %.2g times as long as ranks with the same "
-                   "work, which has cost %.2g of the last %.2g s; the run goes on\n",
-                   r, *host ? " on host " : "", host, factor, lost, of);
+                   "work%s, which has cost %.2g of the last %.2g s; the run goes on\n",
+                   r, *host ? " on host " : "", host, factor, why, lost, of);
+}
+
+/* Whether a rank of that one's host was named. */
+static bool is_host_said(const DtStragglers *s, uint32_t rank)
+{
+    for (uint32_t r = 0; r < s->rank->n_ranks; r++)
+        if (s->is_said[r] && strcmp(host_of(s, r), host_of(s, rank)) == 0)
+            return true;
+    return false;
+}
+
+/* Judges a window of so many seconds. */
+static void judge(DtStragglers *s, double seconds, DtText *ret_said)
+{
+    const uint32_t n = s->rank->n_ranks;
+    dt_straggler_window(s->work.rule, s->work.own, s->steps, seconds, s->work.named);
+    dt_straggler_window(s->all.rule, s->all.own, s->steps, seconds, s->all.named);
+    for (uint32_t r = 0; r < n && s->rank->rank == 0; r++)
+        if (s->work.named[r] && !s->is_said[r])
+            say(s, &s->work, r, "", ret_said);
+    for (uint32_t r = 0; r < n && s->rank->rank == 0; r++)
+        if (s->all.named[r] && !is_host_said(s, r))
+            say(s, &s->all, r, " (other processes use its processor)", ret_said);
 }
 
 bool dt_straggler_step(DtStragglers *s, double seconds, DtText *ret_said)
 {
     DtRank *rank = s->rank;
+    const uint32_t n = rank->n_ranks;
     s->seconds += seconds;
     if (++s->steps < s->wanted)
         return true;
-    const uint64_t delay = delay_of(rank), took = rank->computed_ns - s->computed,
-                   waited = delay > s->delay ? delay - s->delay : 0;
-    memset(s->times, 0, (rank->n_ranks + 1) * sizeof *s->times);
-    s->times[rank->rank] = (int64_t)(took > waited ? took - waited : 0);
+    const uint64_t took = rank->computed_ns - s->computed, delayed = rank->delayed_ns - s->delayed;
+    memset(s->times, 0, (2 * n + 1) * sizeof *s->times);
+    s->times[rank->rank] = (int64_t)(took > delayed ? took - delayed : 0);
+    s->times[n + rank->rank] = (int64_t)(took + woken_of(rank) - s->woken);
     if (rank->rank == 0)
-        s->times[rank->n_ranks] = (int64_t)(s->seconds * 1e9);
-    if (!dt_rank_add_up(rank, s->times, rank->n_ranks + 1))
+        s->times[2 * n] = (int64_t)(s->seconds * 1e9);
+    if (!dt_rank_add_up(rank, s->times, 2 * n + 1))
         return false;
-    const double all = (double)s->times[rank->n_ranks] * 1e-9;
-    for (uint32_t r = 0; r < rank->n_ranks; r++)
-        s->own[r] = (double)s->times[r] * 1e-9;
-    if (!dt_straggler_closes(s->rule, s->own) && s->wanted < MOST_STEPS) {
+    for (uint32_t r = 0; r < n; r++) {
+        s->work.own[r] = (double)s->times[r] * 1e-9;
+        s->all.own[r] = (double)s->times[n + r] * 1e-9;
+    }
+    if (!dt_straggler_closes(s->work.rule, s->work.own) && s->wanted < MOST_STEPS) {
         s->wanted *= 2;
         return true;
     }
-    dt_straggler_window(s->rule, s->own, s->steps, all, s->named);
-    for (uint32_t r = 0; r < rank->n_ranks && rank->rank == 0; r++)
-        if (s->named[r])
-            say(s, r, ret_said);
-    s->delay = delay;
-    s->computed = rank->computed_ns;
-    s->steps = 0;
-    s->seconds = 0;
+    judge(s, (double)s->times[2 * n] * 1e-9, ret_said);
+    end_window(s);
     return true;
 }

@@ -6,6 +6,8 @@
  * first gives the other hosts' supervisors time to say what happened there. */
 #include "runtime/wire.h"
 
+#include "runtime/straggler.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -458,8 +460,12 @@ bool dt_wire_turn(DtWire *wire, DtWireWait *wait, uint32_t who)
     wait->turns++;
     if (sleeps && !may_go_on(wire, wait, who))
         return false;
-    if (wire->ops->move(wire, sleeps ? SLEEP_MS : 0))
+    const uint64_t delay = sleeps ? dt_straggler_delay(wire->rank) : 0;
+    if (wire->ops->move(wire, sleeps ? SLEEP_MS : 0)) {
         wait->turns = 0;
+        if (sleeps)
+            dt_straggler_woken(wire->rank, wire->says, delay);
+    }
     return dt_status_ok(&wire->rank->failure);
 }
 

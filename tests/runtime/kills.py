@@ -6,6 +6,7 @@ Ranks, agents and node 0 are killed, and links taken down, at random moments: wh
 that of a launcher, which starts the same command again after 75, is all that helps. At the end each run has the checkpoint of one that
 nobody disturbed, to the last bit. Hosts are two to four network namespaces; without namespaces, links stay up."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -54,7 +55,8 @@ def disturb(kind, started, names, draw):
     if kind == "rank":
         ranks = ranks_of(started[draw.randrange(len(names))])
         if ranks:
-            os.kill(draw.choice(ranks), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(draw.choice(ranks), signal.SIGKILL)
         return [], None
     if kind == "link":
         subprocess.run(["ip", "-n", names[lost], "link", "set", "eth0", "down"], check=True)

@@ -3,7 +3,8 @@
 """Ranks that compute slowly:  straggler.py DTC FLAKY
 
 flaky.c lets kernels of one rank take twice as long: that rank is named, once, with its host, on the terminal and in the log; at 95 % of
-the speed it is not. A rank that is stopped for half of the time is named, too.
+the speed it is not. A rank that is stopped for half of the time is named, too, and one that shares its processor with another process.
+Where all ranks do nobody is named.
 
 Two idle processors are needed, since programs that slow down one of the ranks spoil the verdict: so this is in the suite `slow`. The rule
 itself is tested on times that are made up, by test_straggler.c."""
@@ -80,6 +81,32 @@ def test_stopped(tools):
     check(len(named) == 1 and named[0][0] == "1", "stopped: " + said)
 
 
+def test_shared(tools, processors):
+    """Rank i has processor i; on each of the given ones another process computes, too, which counts more (so that it is one that counts
+    where the machine is busy, as well)."""
+    log, started = start(tools, "pair", "9 1 0")
+    until("steps", lambda: steps_in(log) > 100)
+    here = sorted(os.sched_getaffinity(0))
+    for rank, pid in rank_processes(started).items():
+        os.sched_setaffinity(pid, {here[rank]})
+        if rank in processors:
+            os.setpriority(os.PRIO_PROCESS, pid, 5)
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in processors]
+    for i, process in zip(processors, others):
+        os.sched_setaffinity(process.pid, {here[i]})
+    if len(processors) == 1:
+        until("a slow rank", lambda: events(log))
+    else:
+        time.sleep(15)
+    for process in others:
+        process.kill()
+        process.wait()
+    named, _, said = end(started, log)
+    wanted = [str(i) for i in processors if len(processors) == 1]
+    check([rank for rank, _, _ in named] == wanted and said.count("other processes use its processor") == len(wanted),
+          "shared processors %s: %s" % (processors, said))
+
+
 def main(tools):
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -91,6 +118,10 @@ def main(tools):
         test_slow(tools, "pipe", 1, 0.4)
         test_good(tools, "pair")
         test_stopped(tools)
+        if len(os.sched_getaffinity(0)) > 1:
+            test_shared(tools, [1])
+            test_shared(tools, [0, 1])
+        print("straggler: two processors are needed" if len(os.sched_getaffinity(0)) < 2 else "straggler: shared processors")
     print("straggler: %d failed" % len(failures))
     return 1 if failures else 0
 

@@ -27,7 +27,7 @@ static uint32_t run(uint32_t n, uint32_t stages, uint32_t slow, double speed, do
     bool now[MOST];
     for (uint32_t r = 0; r < n; r++)
         team[r] = r % stages;
-    DtStragglerRule *rule = dt_straggler_rule(memory, n, team);
+    DtStragglerRule *rule = dt_straggler_rule(memory, n, team, 0);
     for (uint32_t w = 0; w < windows; w++) {
         for (uint32_t r = 0; r < n; r++) {
             const double work = 0.2 * (1 + team[r]);
@@ -70,12 +70,33 @@ Test(straggler, pauses_are_not_slowness)
 {
     const uint32_t team[2] = {0, 0};
     bool named[2];
-    DtStragglerRule *rule = dt_straggler_rule(memory, 2, team);
+    DtStragglerRule *rule = dt_straggler_rule(memory, 2, team, 0);
     for (uint32_t w = 0; w < 100; w++) {
         const double own[2] = {1, w % 5 == 0 ? 1 : 500};
         dt_straggler_window(rule, own, 10, 1, named);
         cr_assert(!named[0] && !named[1]);
     }
+}
+
+/* A rank that must be slow for ten seconds, and is slow for nine of each ten, is not. */
+Test(straggler, slow_for_long)
+{
+    const uint32_t team[4] = {0, 0, 0, 0};
+    bool named[4];
+    uint32_t n = 0;
+    DtStragglerRule *rule = dt_straggler_rule(memory, 4, team, 10);
+    for (uint32_t w = 0; w < 100; w++) {
+        const double own[4] = {1, 1, 1, w % 10 == 0 ? 1 : 2};
+        dt_straggler_window(rule, own, 10, 1, named);
+        cr_assert(!named[0] && !named[1] && !named[2] && !named[3]);
+    }
+    for (uint32_t w = 0; w < 20; w++) {
+        const double own[4] = {1, 1, 1, 2};
+        dt_straggler_window(rule, own, 10, 1, named);
+        cr_expect_eq(named[3], w == 0, "window %u", w); /* the tenth in a row */
+        n += named[3];
+    }
+    cr_expect_eq(n, 1);
 }
 
 /* Every rank of a large run computes the rule, so its cost must not grow with the square. */
@@ -90,7 +111,7 @@ Test(straggler, many_ranks_cost_little, .timeout = 30)
         team[r] = r % 4;
         own[r] = 0.2 * (1 + team[r]) * (r == SLOW ? 2 : 1);
     }
-    DtStragglerRule *rule = dt_straggler_rule(memory, RANKS, team);
+    DtStragglerRule *rule = dt_straggler_rule(memory, RANKS, team, 0);
     for (uint32_t w = 0; w < 10; w++) {
         dt_straggler_window(rule, own, 10, 1, now);
         for (uint32_t r = 0; r < RANKS; r++)

@@ -56,6 +56,10 @@ static void add_meta(DtEmit *e)
         meta.ramp_from = train->ramp.from;
         meta.ramp_by = train->ramp.by;
         meta.ramp_over = train->ramp.over;
+        if (train->replicas.mix != DT_MIX_NONE) {
+            meta.mix_every = train->replicas.every;
+            meta.mix_ways = dt_replicas_ways(&train->replicas);
+        }
         meta.eval_rest = train->eval_rest;
         meta.draws = train->draws;
         meta.tf32 = train->precision.tf32;

@@ -10,6 +10,7 @@
 #include "codegen/emit.h"
 
 #include "base/hash.h"
+#include "base/intern.h"
 #include "plan/kinds.h"
 #include "plan/notes.h"
 
@@ -142,6 +143,13 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
 }
 
 /* Adds the record of a store, or of each member of a bucket; the bucket itself has no record. */
+/* How many replicas the store has. */
+static int64_t replicas_of(const DtType *type)
+{
+    const int64_t n = dt_type_extent(type, dt_intern(DT_REPLICA_AXIS));
+    return n > 0 ? n : 1;
+}
+
 void dt_entry_store(DtEmit *e, const DtStore *store)
 {
     const DtType *type = store->type;
@@ -175,7 +183,8 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
     store_axes(e, store, &record);
     if (store->kind == DT_STORE_PARAM && !e->is_copy[store->index])
         e->plan->meta.at[0].parameters +=
-            (store->more + 1) * dt_type_elements(dt_module_logical_type(e->module, type));
+            (store->more + 1) * dt_type_elements(dt_module_logical_type(e->module, type)) /
+            replicas_of(type);
     DT_PUSH(e->plan->arena, e->plan->stores, record);
 }
 
@@ -655,7 +664,7 @@ void dt_entry_emit_all(DtEmit *e)
             continue; /* a prologue is emitted with its entry */
         if (entry->kind == DT_ENTRY_GRAD)
             emit_batch(e, entry, false);
-        else if (entry->kind == DT_ENTRY_UPDATE || entry->kind == DT_ENTRY_QUANTIZE)
+        else if (dt_entry_updates(entry->kind))
             dt_entry_update(e, entry);
         else if (entry->kind == DT_ENTRY_EVAL && train && train->eval_readers.n)
             emit_batch(e, entry, true);

@@ -383,6 +383,52 @@ static void read_compress(Block *b, const DtEntry *entry)
         c->workers *= b->parallel->mesh.axes[dt_mesh_find(&b->parallel->mesh, c->on[i])].size;
 }
 
+/* Reads the mesh axes of a `local` or `gossip` line. */
+static void read_replicas(Block *b, const DtEntry *entry, DtSchemaId schema, DtMix mix,
+                          int64_t every)
+{
+    DtReplicas *r = &b->parallel->replicas;
+    if (r->mix != DT_MIX_NONE) {
+        DtDiag *d = dt_diag_report(b->host->diags, E0512, entry->span,
+                                   "replicas are mixed in one way");
+        dt_diag_label(d, r->span, "the first line");
+        return;
+    }
+    *r = (DtReplicas){.mix = mix, .every = every, .n = 1, .span = entry->span};
+    r->n_on = read_on(b, entry, schema, DT_COUNT(r->on), r->on);
+    for (uint32_t i = 0; i < r->n_on; i++)
+        r->n *= b->parallel->mesh.axes[dt_mesh_find(&b->parallel->mesh, r->on[i])].size;
+}
+
+/* lower_optimizer.c reads the outer optimizer. */
+static void read_local(Block *b, const DtEntry *entry)
+{
+    DtConfigValues v;
+    dt_configargs_read(b->host, DT_SCHEMA_LOCAL, entry->args.at, entry->args.n, entry->span, &v);
+    const DtOperand *operand = entry->operands.n == 1 ? &entry->operands.at[0] : NULL;
+    if (!operand || operand->path.n || operand->value || operand->integer < 1) {
+        malformed(b, entry->span, DT_SCHEMA_LOCAL, "`local` takes a number of steps");
+        return;
+    }
+    read_replicas(b, entry, DT_SCHEMA_LOCAL, DT_MIX_AVERAGE, operand->integer);
+}
+
+static void read_gossip(Block *b, const DtEntry *entry)
+{
+    DtConfigValues v;
+    dt_configargs_read(b->host, DT_SCHEMA_GOSSIP, entry->args.at, entry->args.n, entry->span, &v);
+    const DtOperand *operand = entry->operands.n == 1 ? &entry->operands.at[0] : NULL;
+    const char *word =
+        operand && operand->path.n == 1 && !operand->value ? operand->path.at[0].text : "";
+    const DtMix mix = !strcmp(word, "ring")    ? DT_MIX_RING
+                      : !strcmp(word, "pairs") ? DT_MIX_PAIRS
+                                               : DT_MIX_NONE;
+    if (mix == DT_MIX_NONE)
+        malformed(b, entry->span, DT_SCHEMA_GOSSIP, "`gossip` is over a `ring` or in `pairs`");
+    else
+        read_replicas(b, entry, DT_SCHEMA_GOSSIP, mix, v.at[DT_KEY_GOSSIP_every].whole);
+}
+
 static uint32_t read_path_list(const Block *b, const DtConfigValue *value, uint32_t cap,
                                const char **ret_paths)
 {
@@ -535,6 +581,8 @@ static void read_directive(Block *b, const DtEntry *entry)
     case DT_SCHEMA_MICRO: read_micro(b, entry); break;
     case DT_SCHEMA_ZERO: read_zero(b, entry); break;
     case DT_SCHEMA_COMPRESS: read_compress(b, entry); break;
+    case DT_SCHEMA_LOCAL: read_local(b, entry); break;
+    case DT_SCHEMA_GOSSIP: read_gossip(b, entry); break;
     case DT_SCHEMA_REMAT: read_remat(b, entry); break;
     case DT_SCHEMA_STREAM: read_stream(b, entry); break;
     case DT_SCHEMA_AUTO: read_auto(b, entry); break;

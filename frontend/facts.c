@@ -66,6 +66,9 @@ static void add_meta(const DtTrainConfig *train, DtText *text)
     integer(text, "ramp_from", train->ramp.from);
     integer(text, "ramp_by", train->ramp.by);
     integer(text, "ramp_over", train->ramp.over);
+    const bool mixes = train->replicas.mix != DT_MIX_NONE;
+    integer(text, "mix_every", mixes ? train->replicas.every : 0);
+    integer(text, "mix_ways", mixes ? dt_replicas_ways(&train->replicas) : 0);
     integer(text, "tokens", first ? dt_type_elements(first) : 0);
     integer(text, "draws", train->draws);
     integer(text, "tf32", train->precision.tf32);

@@ -705,6 +705,7 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
         dt_configresize_apply(arena, options->resize, items);
     const DtItem *train = NULL;
     dt_configblocks_read(&host, items, l->program, &train, &l->optimizers);
+    dt_lowerreplicas_share(l, train);
     bool fragment = !train && !typed_model(l); /* a file to be included may use dims of the
                                                 * including file */
     if (!fragment)
@@ -737,9 +738,11 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     const bool grows = chosen && chosen->ramp.by && chosen->ramp.from < dt_train_batch(chosen);
     if (grows && chosen->readers.n && !dt_diag_errors(diags))
         make_ramp(l, chosen);
+    dt_lowerreplicas_check(l);
     if (chosen && !dt_diag_errors(diags))
         dt_shown_make(l, chosen);
     if (chosen && chosen->eval_readers.n && eval)
         chosen->eval_rest = dt_samples_add_up(eval->func);
+    dt_lowerreplicas_read_all(l->program);
     return dt_diag_errors(diags) ? NULL : l->program;
 }

@@ -36,6 +36,7 @@ typedef struct Rule {
     DtBound *bound;
     DtValue *norm;
     const DtType *result; /* what it makes */
+    bool is_outer;    /* of the outer optimizer of a `local` line */
     bool keeps_zeros; /* elements of the parameter that are zero have no gradient, and stay zero */
 } Rule;
 
@@ -218,7 +219,9 @@ static bool bind_settings(DtLower *l, Rule *r)
     for (uint32_t i = 0; ok && i < r->def->formals.n; i++) {
         const DtFormal *formal = &r->def->formals.at[i];
         if (dt_scalars_fill(formal))
-            r->bound[i] = (DtBound){.val = dt_scalars_given(l, formal), .given = true};
+            r->bound[i] = (DtBound){.val = r->is_outer ? dt_scalars_outer(l, formal)
+                                                       : dt_scalars_given(l, formal),
+                                    .given = true};
         else if (is_norm(formal))
             r->bound[i] = (DtBound){.val = {.kind = DT_VAL_TENSOR, .tensor = {r->norm, r->frame}},
                                     .given = true};
@@ -370,7 +373,7 @@ static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
         rule->scalars[i] = dt_scalars_name(l, capture->outer);
         if (!rule->scalars[i])
             return false;
-        if (capture->outer->name && strcmp(capture->outer->name, r->rate) == 0)
+        if (!r->is_outer && capture->outer->name && strcmp(capture->outer->name, r->rate) == 0)
             group->rate = rule->scalars[i];
         capture->inner->name = rule->scalars[i];
     }
@@ -435,13 +438,15 @@ static bool lower_rule(DtLower *l, uint32_t group, const DtExpr *call, const DtD
 {
     Rule *r = DT_NEW(l->arena, Rule);
     DtOptimizer *optimizer = &l->program->train->optimizer;
-    const char *name =
-        is_average(def) ? "average" : l->program->train->groups.at[group].name;
+    const bool is_outer = call == dt_lowerreplicas_outer(l);
+    const char *name = is_outer          ? "outer"
+                       : is_average(def) ? "average"
+                                         : l->program->train->groups.at[group].name;
     const int64_t rank = store->written_rank;
     const DtFunction function = {
         .def = def, .axes = axes_of(l, def, store, call->span), .has_axes = def->axes.n > 0,
         .span = call->span};
-    *r = (Rule){.call = call, .def = def, .store = store,
+    *r = (Rule){.call = call, .def = def, .store = store, .is_outer = is_outer,
                 .keeps_zeros = dt_groups_keeps_zeros(l, store)};
     r->rate = strcmp(name, "optimizer") == 0 ? "lr" : dt_intern_printf("%s.lr", name);
     begin(l, r);
@@ -464,7 +469,9 @@ static bool lower_rule(DtLower *l, uint32_t group, const DtExpr *call, const DtD
         return false;
     dt_frame_finish(l, r->frame);
     dt_graph_renumber(rule.func);
-    if (dt_optimizer_is_exchange(def))
+    if (is_outer)
+        DT_PUSH(l->arena, optimizer->outers, rule);
+    else if (dt_optimizer_is_exchange(def))
         DT_PUSH(l->arena, optimizer->exchanges, rule);
     else if (is_average(def))
         DT_PUSH(l->arena, optimizer->averages, rule);
@@ -486,23 +493,48 @@ static bool fits_states(DtLower *l, const DtOptimizer *optimizer)
     return false;
 }
 
-/* average: the rule of averages; exchange: the function of a `compress` line, which `line` calls;
- * NULL: the program has none. */
-static bool lower_rules(DtLower *l, const DtDef *const *defs, const DtDef *average,
-                        const DtDef *exchange, const DtExpr *line)
+/* Checks that a parameter has room for the states of the outer optimizer, beside the parameter
+ * after the last average, which is stored as its first state. */
+static bool fits_outer(DtLower *l, const DtOptimizer *optimizer)
+{
+    const DtUpdateRule *rule = &optimizer->outers.at[optimizer->outers.n - 1];
+    if (rule->func->params.n < DT_MAX_MOMENTS)
+        return true;
+    dt_report_error(l, E0469, l->program->parallel->replicas.span,
+                    "an outer optimizer has at most %d states for each parameter",
+                    DT_MAX_MOMENTS - 1);
+    return false;
+}
+
+/* What a program calls beside its optimizers, and the functions; NULL: it does not. average: rule
+ * of averages; exchange: of a `compress` line; outer: optimizer of a `local` line. */
+typedef struct Called {
+    const DtExpr *average, *exchange, *outer;
+    const DtDef *average_def, *exchange_def, *outer_def;
+} Called;
+
+/* Lowers all rules for one parameter. */
+static bool lower_param(DtLower *l, uint32_t group, const DtDef *optimizer, const Called *called,
+                        const DtStore *store)
+{
+    const DtOptimizer *all = &l->program->train->optimizer;
+    return lower_rule(l, group, l->optimizers.at[group], optimizer, store) &&
+           (!called->average ||
+            lower_rule(l, group, called->average, called->average_def, store)) &&
+           (!called->exchange ||
+            (lower_rule(l, group, called->exchange, called->exchange_def, store) &&
+             fits_states(l, all))) &&
+           (!called->outer || (lower_rule(l, group, called->outer, called->outer_def, store) &&
+                               fits_outer(l, all)));
+}
+
+static bool lower_rules(DtLower *l, const DtDef *const *defs, const Called *called)
 {
     const uint32_t *group_of = dt_groups_find(l);
     bool ok = group_of != NULL;
     for (uint32_t i = 0; ok && i < l->module->stores.n; i++)
-        if (l->module->stores.at[i]->kind == DT_STORE_PARAM && !l->module->stores.at[i]->frozen) {
-            const uint32_t group = group_of[i];
-            ok = lower_rule(l, group, l->optimizers.at[group], defs[group],
-                            l->module->stores.at[i]) &&
-                 (!average ||
-                  lower_rule(l, group, l->average, average, l->module->stores.at[i])) &&
-                 (!exchange || (lower_rule(l, group, line, exchange, l->module->stores.at[i]) &&
-                                fits_states(l, &l->program->train->optimizer)));
-        }
+        if (l->module->stores.at[i]->kind == DT_STORE_PARAM && !l->module->stores.at[i]->frozen)
+            ok = lower_param(l, group_of[i], defs[group_of[i]], called, l->module->stores.at[i]);
     return ok;
 }
 
@@ -522,16 +554,8 @@ static void show_rates(DtTrainConfig *train)
 static const DtExpr *compress_call(DtLower *l)
 {
     const DtParallelConfig *parallel = l->program->parallel;
-    const DtEntry *line = NULL;
-    for (uint32_t i = 0; parallel && parallel->compress.function && i < l->items.n; i++) {
-        const DtItem *item = l->items.at[i];
-        const bool is_it = item->kind == DT_ITEM_PARALLEL && item->name.text &&
-                           strcmp(item->name.text, parallel->name) == 0;
-        for (uint32_t k = 0; is_it && k < item->entries.n; k++)
-            if (item->entries.at[k]->is_directive &&
-                strcmp(item->entries.at[k]->verb.text, "compress") == 0)
-                line = item->entries.at[k];
-    }
+    const DtEntry *line =
+        parallel && parallel->compress.function ? dt_lowerreplicas_line(l, "compress") : NULL;
     if (!line)
         return NULL;
     DtExpr *call = DT_NEW(l->arena, DtExpr), *name = DT_NEW(l->arena, DtExpr);
@@ -573,14 +597,19 @@ void dt_optimizer_lower(DtLower *l)
         defs[i] = callee(l, l->optimizers.at[i]);
         ok = defs[i] && check_names(l, l->optimizers.at[i], defs[i]) && ok;
     }
-    const DtDef *average = l->average ? average_callee(l, l->average) : NULL;
-    const DtExpr *line = compress_call(l);
-    const DtDef *exchange = line ? exchange_callee(l, line) : NULL;
-    ok = ok && (!l->average || average) && (!line || exchange);
+    Called called = {.average = l->average, .exchange = compress_call(l),
+                     .outer = dt_lowerreplicas_outer(l)};
+    called.average_def = called.average ? average_callee(l, called.average) : NULL;
+    called.exchange_def = called.exchange ? exchange_callee(l, called.exchange) : NULL;
+    called.outer_def = called.outer ? callee(l, called.outer) : NULL;
+    ok = ok && (!called.average || called.average_def) &&
+         (!called.exchange || called.exchange_def) &&
+         (!called.outer ||
+          (called.outer_def && check_names(l, called.outer, called.outer_def)));
     dt_scalars_begin(l, l->program->train, l->program->train->optimizer.span);
     l->training = true;
     if (ok)
-        lower_rules(l, defs, average, exchange, line);
+        lower_rules(l, defs, &called);
     show_rates(l->program->train);
     l->now = NULL;
     dt_scalars_end(l);

@@ -33,6 +33,8 @@ bool dt_scalars_are_computed(const DtLower *l); /* whether the present frame is 
  * dt_scalars_given returns its value then. */
 bool dt_scalars_fill(const DtFormal *formal);
 DtVal dt_scalars_given(DtLower *l, const DtFormal *formal);
+/* The same for an outer optimizer of replicas, whose updates are counted. */
+DtVal dt_scalars_outer(DtLower *l, const DtFormal *formal);
 /* Returns the number of steps of the whole run, which is known when the run begins: `total = steps`
  * in a schedule. */
 DtVal dt_scalars_steps(DtLower *l);
@@ -117,6 +119,20 @@ struct DtMerge {
 void dt_merge_note(DtLower *l, DtMerge *merge, const DtVal *base, const DtVal *adapted);
 /* Lists in the program the weights to which adapters can be added. */
 void dt_merge_finish(DtLower *l);
+
+/* ---- lower_replicas.c ---- */
+
+/* Gives the dim that counts samples the extent that it has in each replica of the layout, if the
+ * layout makes replicas. Before entries are lowered. */
+void dt_lowerreplicas_share(DtLower *l, const DtItem *train);
+/* Reports what replicas cannot have. */
+void dt_lowerreplicas_check(DtLower *l);
+/* Gives the readers the samples of all replicas again, once the program is lowered. */
+void dt_lowerreplicas_read_all(DtProgram *program);
+/* The call of the outer optimizer of a `local` line; NULL: there is none. */
+const DtExpr *dt_lowerreplicas_outer(const DtLower *l);
+/* The last line of the chosen layout that begins with the word; NULL: there is none. */
+const DtEntry *dt_lowerreplicas_line(const DtLower *l, const char *verb);
 
 /* ---- lower_optimizer.c ---- */
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/config.h"
 
+#include "base/pairs.h"
+
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 int64_t dt_config_lcm(int64_t a, int64_t b)
@@ -52,6 +54,11 @@ int64_t dt_train_batch(const DtTrainConfig *train)
 int64_t dt_train_steps(const DtTrainConfig *train)
 {
     return train->epochs > 0 ? DT_STEPS_ASSUMED : train->steps;
+}
+
+int64_t dt_replicas_ways(const DtReplicas *replicas)
+{
+    return replicas->mix == DT_MIX_PAIRS ? dt_pairs_rounds(replicas->n) : 1;
 }
 
 const DtObjective *dt_train_always(const DtTrainConfig *train)

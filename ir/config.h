@@ -126,6 +126,9 @@ typedef struct DtOptimizer {
      * line. Their argument is the terms of the gradient, along DT_WORKER_AXIS after the axes of
      * loops; their result, the gradient; there is no norm. Their states follow the rule's. */
     DT_VEC(DtUpdateRule) exchanges;
+    /* the outer optimizer of a `local` line, in the order of `rules`; none without one. Their
+     * arguments are the parameter after the last average, and that minus the average of replicas */
+    DT_VEC(DtUpdateRule) outers;
     DtSpan span;
 } DtOptimizer;
 
@@ -188,6 +191,28 @@ typedef struct DtShownValue {
     bool runs; /* whether the plan has the entry: an evaluation needs held-out data */
 } DtShownValue;
 
+/* A line `local` or `gossip`: the ranks along these mesh axes have parameters of their own, which
+ * they mix after steps whose number is a multiple of `every`. Pass `replicate` gives parameters,
+ * states and the values computed from them an axis of this name, with n replicas. */
+#define DT_REPLICA_AXIS "@replica"
+typedef enum DtMix {
+    DT_MIX_NONE,    /* there is no such line */
+    DT_MIX_AVERAGE, /* all take the average of all, or what an outer optimizer makes of it */
+    DT_MIX_RING,    /* each takes the average of itself and its neighbours in a ring */
+    DT_MIX_PAIRS    /* pairs, drawn anew each time, take the average of both */
+} DtMix;
+enum { DT_MIX_MOST_PAIRED = 64 }; /* replicas that mix in pairs */
+typedef struct DtReplicas {
+    DtMix mix;
+    const char *on[4]; uint32_t n_on;
+    int64_t n, every;
+    const char *samples; /* the dim that counts samples; its extent in a replica is batch / n */
+    int64_t batch, micro; /* micro: micro-batches that cut it */
+    DtSpan span;
+} DtReplicas;
+/* How many ways there are to mix replicas, each an entry: rounds of pairs, or 1. */
+int64_t dt_replicas_ways(const DtReplicas *replicas);
+
 /* `ramp = batch(..)`: a step takes `from` samples, and `by` more after each equal share of the
  * first `over` samples, until it takes the batch. by 0: every step takes the batch. */
 typedef struct DtRampConfig { int64_t from, by, over; DtSpan span; } DtRampConfig;
@@ -207,6 +232,7 @@ typedef struct DtTrainConfig {
     DtPrecision precision;
     int64_t steps;
     DtRampConfig ramp;
+    DtReplicas replicas; /* those of the layout, as they change what training means */
     double epochs; /* > 0: takes the place of steps, which is 0: so often the data are read */
     uint64_t seed;
     /* names of values shown with the loss */
@@ -327,6 +353,7 @@ typedef struct DtParallelConfig {
     DT_VEC(DtZero) zeros;
     DT_VEC(DtRemat) remats;
     DtCompress compress;
+    DtReplicas replicas;
     /* of `stream` lines: products with these axes move into the functions that read them, whatever
      * their size; stores_products: `stream none`, no product does (pass `absorb`) */
     DT_VEC(const char *) streams;

@@ -11,7 +11,8 @@
 #include <string.h>
 
 static const char *const kind_names[DT_ENTRY_KINDS] = {
-    "loss", "grad", "update", "eval", "predict", "prefill", "decode", "quantize"};
+    "loss", "grad", "update", "eval", "predict", "prefill", "decode", "quantize",
+    "mix"};
 
 const char *dt_entry_kind_name(DtEntryKind kind) { return kind_names[kind]; }
 

@@ -566,6 +566,7 @@ typedef enum DtEntryKind {
     DT_ENTRY_PREFILL, /* "predict" at new positions of a text (passes/decode) */
     DT_ENTRY_DECODE,  /* .. at one new position */
     DT_ENTRY_QUANTIZE, /* parameters become codes and scales */
+    DT_ENTRY_MIX, /* replicas exchange parameters (passes/grad/mix.c) */
     DT_ENTRY_KINDS
 } DtEntryKind;
 typedef enum DtEntryPart {
@@ -578,6 +579,10 @@ typedef enum DtEntryPart {
 } /* parts of a piece (pipeline.h), numbered as DtActionKind */ DtEntryPart;
 /* In place of an objective: the entry "eval" that reads codes (passes/codes). */
 #define DT_ENTRY_CODES "codes"
+/* In place of an objective: the entry "mix" that writes the average of replicas, and the one that
+ * begins replicas with it. */
+#define DT_ENTRY_AVERAGE "average"
+#define DT_ENTRY_SPREAD "spread"
 typedef struct DtEntryPoint {
     DtEntryKind kind;
     DtEntryPart part;
@@ -779,6 +784,11 @@ const char *dt_entry_input(DtEntryKind kind, const char *name);
 static inline bool dt_entry_predicts(DtEntryKind kind)
 {
     return kind == DT_ENTRY_PREDICT || kind == DT_ENTRY_PREFILL || kind == DT_ENTRY_DECODE;
+}
+/* Whether entries of the kind write stores that later steps read, after all reads of the step. */
+static inline bool dt_entry_updates(DtEntryKind kind)
+{
+    return kind == DT_ENTRY_UPDATE || kind == DT_ENTRY_QUANTIZE || kind == DT_ENTRY_MIX;
 }
 /* the name in plans of all entries of this kind and objective */
 const char *dt_entry_run(const DtEntryPoint *entry);

@@ -83,6 +83,12 @@ DtFunc *dt_differentiate_func(DtFunc *func);
  * to bwd_w. */
 void dt_wgrad_func(DtFunc *bwd, const bool *is_weight);
 
+/* Adds a store of this kind and dtype to the module that belongs to `of`. Everything else is copied
+ * from `of`, the initial value too. */
+DtStore *dt_optimizer_beside(DtModule *module, DtStore *of, DtStoreKind kind, DtDtype dtype);
+/* Makes a function read averages in place of the parameters and states that have them. */
+void dt_optimizer_read_averages(DtModule *module, DtFunc *func);
+
 /* Whether library.def has a derivative of the function as a whole, so that its ops are not
  * differentiated one by one. */
 bool dt_library_is_whole(const DtFunc *func);

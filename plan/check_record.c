@@ -82,10 +82,15 @@ static bool check_meta(Check *check)
         return dt_check_fail(check, "META", 0, "no micro-batch");
     if (!check_ramp(check, meta))
         return false;
+    if (meta->mix_ways < (meta->mix_every > 0) || meta->mix_ways > DT_PLAN_MIX_MOST ||
+        (meta->mix_every == 0 && meta->mix_ways > 0))
+        return dt_check_fail(check, "META", 0, "%lld ways to mix replicas, every %lld steps",
+                             (long long)meta->mix_ways, (long long)meta->mix_every);
     const int64_t sizes[] = {meta->steps,      meta->batch,      meta->tokens,
                              meta->parameters, meta->eval_every, meta->eval_steps,
                              meta->save_every, meta->save_keep,  meta->eval_patience,
-                             meta->ramp_from,  meta->ramp_by,    meta->ramp_over};
+                             meta->ramp_from,  meta->ramp_by,    meta->ramp_over,
+                             meta->mix_every};
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         if (sizes[i] < 0 || sizes[i] > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "META", 0, "%lld is not a count", (long long)sizes[i]);
@@ -574,12 +579,17 @@ static bool check_readers(Check *check)
     return true;
 }
 
-static bool has_entry(const DtPlan *plan, DtPlanStr name)
+static bool has_entry_named(const DtPlan *plan, const char *name)
 {
     for (uint32_t i = 0; i < plan->n_entries; i++)
-        if (strcmp(dt_plan_str(plan, plan->entries[i].name), dt_plan_str(plan, name)) == 0)
+        if (strcmp(dt_plan_str(plan, plan->entries[i].name), name) == 0)
             return true;
     return false;
+}
+
+static bool has_entry(const DtPlan *plan, DtPlanStr name)
+{
+    return has_entry_named(plan, dt_plan_str(plan, name));
 }
 
 /* A formula may refuse the settings that the plan has, since a run may change them. */
@@ -651,6 +661,23 @@ static bool check_shows(Check *check)
             return dt_check_fail(check, "SHOW", i, "is of an entry that the plan lacks");
         else if (!dt_show_has_value(check->plan, &check->plan->shows[i], &problem))
             return dt_check_fail(check, "SHOW", i, "%s", problem.text);
+    return true;
+}
+
+/* Checks that the plan has the entries in which replicas exchange parameters. */
+static bool check_mixes(Check *check)
+{
+    const DtPlan *plan = check->plan;
+    const DtPlanMeta *meta = plan->n_meta ? plan->meta : NULL;
+    char name[DT_PLAN_MIX_NAME];
+    for (int64_t i = 0; meta && i < meta->mix_ways; i++) {
+        dt_plan_name_mix(meta->mix_ways, i, name);
+        if (!has_entry_named(plan, name))
+            return dt_check_fail(check, "META", 0, "there is no entry `%s`", name);
+    }
+    if (meta && meta->mix_every > 0 &&
+        (!has_entry_named(plan, "mix@average") || !has_entry_named(plan, "mix@spread")))
+        return dt_check_fail(check, "META", 0, "replicas have no averages");
     return true;
 }
 
@@ -754,6 +781,6 @@ bool dt_check_records(Check *check)
            check_arenas(check) && check_axes(check) && check_blocks(check) && check_stores(check) &&
            dt_check_kernels(check) && check_inputs(check) && check_readers(check) &&
            check_scalars(check) && check_metrics(check) && check_shows(check) &&
-           check_objectives(check) && check_saved(check) && check_told(check) &&
+           check_objectives(check) && check_mixes(check) && check_saved(check) && check_told(check) &&
            check_names(check) && check_notes(check);
 }

@@ -2,6 +2,7 @@
 /* Parses names of entries; no other file does. */
 #include "plan/name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { DIGITS = 9 };
@@ -14,7 +15,7 @@ static DtPlanRun run_of(const char *word, size_t len)
     } rows[] = {{"loss", DT_PLAN_LOSS},     {"step", DT_PLAN_STEP}, {"grad", DT_PLAN_STEP},
                 {"update", DT_PLAN_UPDATE}, {"eval", DT_PLAN_EVAL}, {"predict", DT_PLAN_PREDICT},
                 {"prefill", DT_PLAN_PREFILL}, {"decode", DT_PLAN_DECODE},
-                {"quantize", DT_PLAN_QUANTIZE}};
+                {"quantize", DT_PLAN_QUANTIZE}, {"mix", DT_PLAN_MIX}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strlen(rows[i].word) == len && memcmp(rows[i].word, word, len) == 0)
             return rows[i].run;
@@ -69,6 +70,14 @@ DtPlanName dt_plan_name(const char *name)
     if (read.run == DT_PLAN_NO_RUN || all == len + 1 || !read_part(name + all, &read))
         return (DtPlanName){.run = DT_PLAN_NO_RUN, .number = -1};
     return read;
+}
+
+void dt_plan_name_mix(int64_t ways, int64_t way, char ret_name[DT_PLAN_MIX_NAME])
+{
+    if (ways > 1)
+        snprintf(ret_name, DT_PLAN_MIX_NAME, "mix@%lld", (long long)way);
+    else
+        snprintf(ret_name, DT_PLAN_MIX_NAME, "mix");
 }
 
 bool dt_plan_name_same_run(const DtPlanName *a, const DtPlanName *b)

@@ -3,7 +3,8 @@
  * it belongs to, and its part of that run.
  *
  *   step  grad  update  eval  quantize         all of a run; with several losses step@critic,
- *         predict  prefill  decode             update@critic; eval@codes with weights as codes
+ *         predict  prefill  decode  mix        update@critic; eval@codes with weights as codes;
+ *                                              mix@3, the exchange of number 3; mix@average
  *   grad.prologue                              the part that depends on the data alone
  *   update.2  grad.prologue.2                  of stage 2
  *   grad.f3  grad.b3  grad.w3  grad.f3.1       of piece 3; another form of it */
@@ -24,6 +25,7 @@ typedef enum DtPlanRun {
     DT_PLAN_PREFILL,
     DT_PLAN_DECODE,
     DT_PLAN_QUANTIZE,
+    DT_PLAN_MIX,
     DT_PLAN_NO_RUN
 } DtPlanRun;
 typedef enum DtPlanPart {
@@ -44,10 +46,18 @@ typedef struct DtPlanName {
 } DtPlanName;
 
 DtPlanName dt_plan_name(const char *name);
+/* The name of the entry that mixes replicas in that way, of so many. */
+enum { DT_PLAN_MIX_NAME = 24 };
+void dt_plan_name_mix(int64_t ways, int64_t way, char ret_name[DT_PLAN_MIX_NAME]);
 /* Whether the run computes results for what the runtime writes into its inputs. */
 static inline bool dt_plan_run_predicts(DtPlanRun run)
 {
     return run == DT_PLAN_PREDICT || run == DT_PLAN_PREFILL || run == DT_PLAN_DECODE;
+}
+/* Whether the run stores what later steps read, after all reads of its step. */
+static inline bool dt_plan_run_updates(DtPlanRun run)
+{
+    return run == DT_PLAN_UPDATE || run == DT_PLAN_QUANTIZE || run == DT_PLAN_MIX;
 }
 /* Whether both belong to the same run, of one loss. */
 bool dt_plan_name_same_run(const DtPlanName *a, const DtPlanName *b);

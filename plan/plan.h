@@ -30,11 +30,11 @@
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* the most bytes of all arenas of a rank; also the
                                               * most elements, and the largest extent */
 
-enum { DT_PLAN_VERSION = 31, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
+enum { DT_PLAN_VERSION = 32, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
        DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4,
        DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128, DT_PLAN_MAX_OBJECTIVES = 8,
-       DT_PLAN_SPECIALS = 8,
+       DT_PLAN_SPECIALS = 8, DT_PLAN_MIX_MOST = 64,
        DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
 
 typedef struct DtPlanHeader {
@@ -101,6 +101,9 @@ typedef struct DtPlanMeta {
      * ramp_over samples, until it takes `batch`. It runs the last of its micro-batches. 0: all take
      * `batch` */
     int64_t ramp_from, ramp_by, ramp_over;
+    /* replicas exchange parameters after each step whose number is a multiple of mix_every, by entry
+     * "mix" or, of mix_ways ways, by one of "mix@0", "mix@1", ..; 0: there are none */
+    int64_t mix_every, mix_ways;
 } DtPlanMeta;
 
 /* SETT: numbers in formulas of scalars that a run may change: "lr.base". is_whole: only whole
@@ -427,7 +430,9 @@ typedef struct DtPlanSchedule {
 /* ENTR: "step" (all micro-batches: loss, gradients complete over ranks), "update" (optimizer,
  * grad_norm); with several losses "step@NAME", "update@NAME" for each; "eval" (losses of one
  * batch), "predict" (outputs of one batch), "prefill", "decode" (outputs at new positions of texts,
- * whose earlier positions are in the stores of kind CACHE). Each exists once per stage, or once for
+ * whose earlier positions are in the stores of kind CACHE), "mix" (replicas exchange parameters),
+ * "mix@average" (their average for what evaluates and saves), "mix@spread" (replicas begin with
+ * it). Each exists once per stage, or once for
  * all. Other entries are parts that these call. */
 typedef struct DtPlanEntry { DtPlanStr name; uint32_t first, count; int32_t stage; } DtPlanEntry;
 

@@ -110,16 +110,25 @@ static const char **known_names(DtArena *memory, const DtWanted *wanted, bool re
     return names;
 }
 
-/* What to do if only one of plan and file has averages of parameters; else "". resumes: the run
- * trains on, and does not only evaluate. */
+static bool has_prefix(const DtTensor *tensors, uint32_t n, const char *prefix)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < n; i++)
+        has = has || strncmp(tensors[i].name, prefix, strlen(prefix)) == 0;
+    return has;
+}
+
+/* What to do if only one of plan and file has averages of parameters, or replicas; else "".
+ * resumes: the run trains on, and does not only evaluate. */
 static const char *averages_advice(const DtWanted *wanted, const DtTensorFile *file, bool resumes)
 {
-    bool here = false, there = false;
-    for (uint32_t i = 0; i < wanted->n; i++)
-        here = here || wanted->homes[i].store->kind == DT_PLAN_AVERAGE;
-    for (uint32_t i = 0; i < file->n; i++)
-        there = there || strncmp(file->tensors[i].name, DT_AVERAGE_PREFIX,
-                                 strlen(DT_AVERAGE_PREFIX)) == 0;
+    const bool here = has_prefix(wanted->tensors, wanted->n, DT_AVERAGE_PREFIX),
+               there = has_prefix(file->tensors, file->n, DT_AVERAGE_PREFIX),
+               splits = has_prefix(wanted->tensors, wanted->n, DT_REPLICA_PREFIX),
+               was_split = has_prefix(file->tensors, file->n, DT_REPLICA_PREFIX);
+    if (splits != was_split)
+        return splits ? ", which trains replicas (--weights begins all of them anew)"
+                      : ", which trains no replicas (--weights begins anew with their average)";
     return here == there ? ""
            : !resumes    ? ", which keeps averages (--average none reads the parameters)"
            : here        ? ", which keeps averages (--weights begins anew with them)"

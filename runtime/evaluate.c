@@ -7,6 +7,7 @@
 
 #include "plan/show.h"
 #include "runtime/idle_inputs.h"
+#include "runtime/mixing.h"
 #include "runtime/quantize.h"
 
 #include <errno.h>
@@ -110,7 +111,7 @@ bool dt_evaluate(DtRun *run, bool coded, DtShown *ret_shown, int64_t *ret_sample
     DtRank *rank = &run->rank;
     const uint32_t n = rank->plan->n_metrics;
     Covered covered = {.entry = coded ? DT_QUANTIZE_EVAL : "eval"};
-    if (!cover(run, &covered))
+    if (!cover(run, &covered) || !dt_mixing_average(rank))
         return false;
     memset(run->sums, 0, n * sizeof run->sums[0]);
     atomic_store(&rank->slot->phase, DT_PHASE_EVAL);

@@ -119,11 +119,11 @@ typedef struct Matched {
     const char *copy, *renamed;
 } Matched;
 
-static void count_match(Matched *matched, const DtTensor *tensor, const DtPlanStore *store,
-                        bool originals)
+static void count_match(const DtPlan *plan, Matched *matched, const DtTensor *tensor,
+                        const DtPlanStore *store, bool originals)
 {
-    if (store->kind == DT_PLAN_AVERAGE) /* of a parameter that is counted */
-        return;
+    if (store->kind == DT_PLAN_AVERAGE && !dt_wanted_is_mean(plan, store))
+        return; /* of a parameter that is counted */
     matched->n++;
     if (store->copy > 0 && matched->n_copies++ == 0)
         matched->copy = tensor->name - (originals ? store->copy : 0);
@@ -167,7 +167,7 @@ static DtStatus prune_by(DtArena *memory, const Option *option, const DtWanted *
             matched.renamed = tensor->name - store->copy;
         if (!matches(option, tensor->name))
             continue;
-        count_match(&matched, tensor, store, originals);
+        count_match(wanted->rank->plan, &matched, tensor, store, originals);
         prunes[i] = DT_NEW(memory, DtPrune);
         *prunes[i] = option->prune;
         DtStatus status = option->prune.of

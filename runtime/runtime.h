@@ -371,6 +371,7 @@ struct DtRank {
     DtPlanMeta meta; /* the plan's META, with --steps and --set applied */
     DtRunSettings settings;
     DtBest best; /* if the plan asks for it */
+    bool moved; /* steps have changed replicas since their average was computed (mixing.c) */
     uint32_t rank, n_ranks;
     uint32_t stage;      /* stage of this rank; 0 without a pipeline */
     int64_t coord[16];   /* coordinates of this rank in the mesh */

@@ -20,6 +20,7 @@
 #include "runtime/graphs.h"
 #include "runtime/idle_inputs.h"
 #include "runtime/import.h"
+#include "runtime/mixing.h"
 #include "runtime/outputs.h"
 #include "runtime/profile.h"
 #include "runtime/quantize.h"
@@ -199,6 +200,8 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
     if (!finish_save(run))
         return false;
     trim(run, false);
+    if (!dt_mixing_average(rank))
+        return false;
     const uint64_t began = dt_now_ns(), processor = processor_ns();
     if (!dt_replicas_check(rank, steps))
         return false;
@@ -356,6 +359,8 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
         skipped = skipped || rank->scale.was_skipped;
         any = any || !rank->scale.was_skipped;
     }
+    if (!dt_mixing_step(rank))
+        return false;
     dt_traffic_end(&run->traffic, rank);
     if (!skipped)
         run->sound = rank->step + 1;
@@ -383,6 +388,8 @@ static bool export_parameters(DtRun *run)
     DtText said = {0};
     if (!rank->options->export || run->interrupted)
         return true;
+    if (!dt_mixing_average(rank))
+        return false;
     atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
     const bool good = dt_export_write(rank, &said);
     if (good)
@@ -796,6 +803,9 @@ static bool run_all(DtRun *run)
         return dt_reference_run(rank);
     if (options->n_predict > 0)
         return dt_predict_run(rank, &run->interrupted);
+    const bool begins = !options->eval && run->saved < 0;
+    if (begins && !dt_mixing_begin(rank))
+        return false;
     if (options->eval)
         return options->quantized ? dt_evaluate_codes(run, run->first_step)
                                   : dt_evaluate_and_show(run, run->first_step, NULL);

@@ -24,13 +24,29 @@ static bool is_moment(const DtPlanStore *store)
     return store->kind >= DT_PLAN_MOMENT1 && store->kind <= DT_PLAN_MOMENT4;
 }
 
+/* Whether each replica has its own of the store. */
+static bool has_replicas(const DtPlan *plan, const DtPlanStore *store)
+{
+    for (uint32_t a = 0; a < store->n_axes; a++)
+        if (strcmp(dt_plan_str(plan, plan->axes[store->first_axis + a].name), "@replica") == 0)
+            return true;
+    return false;
+}
+
+bool dt_wanted_is_mean(const DtPlan *plan, const DtPlanStore *store)
+{
+    return store->kind == DT_PLAN_AVERAGE && store->of >= 0 &&
+           has_replicas(plan, &plan->stores[store->of]);
+}
+
 static bool belongs(const DtPlan *plan, const DtPlanStore *store, DtSavedFile file)
 {
-    bool model = (store->kind == DT_PLAN_PARAM && master_of(plan, store) == NULL) ||
-                 store->kind == DT_PLAN_MASTER || store->kind == DT_PLAN_STATE;
-    return store->saved && (file == DT_SAVED_MODEL ? model
-                                                   : is_moment(store) ||
-                                                         store->kind == DT_PLAN_AVERAGE);
+    const bool trained = (store->kind == DT_PLAN_PARAM && master_of(plan, store) == NULL) ||
+                         store->kind == DT_PLAN_MASTER || store->kind == DT_PLAN_STATE;
+    const bool model =
+        dt_wanted_is_mean(plan, store) || (trained && !has_replicas(plan, store));
+    const bool optimizer = trained || is_moment(store) || store->kind == DT_PLAN_AVERAGE;
+    return store->saved && (file == DT_SAVED_MODEL ? model : optimizer && !model);
 }
 
 static int64_t iterations_of(const DtPlan *plan, const DtPlanStore *store)
@@ -54,9 +70,11 @@ static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlan
         index[a] = axis->first + iteration % axis->local;
         iteration /= axis->local;
     }
+    if (has_replicas(plan, store))
+        dt_text_add(&name, DT_REPLICA_PREFIX);
     if (is_moment(store))
         dt_text_printf(&name, "moment%d.", 1 + (int)store->kind - DT_PLAN_MOMENT1);
-    if (store->kind == DT_PLAN_AVERAGE)
+    if (store->kind == DT_PLAN_AVERAGE && !dt_wanted_is_mean(plan, store))
         dt_text_add(&name, DT_AVERAGE_PREFIX);
     for (const char *at = dt_plan_str(plan, store->pattern); *at; at++)
         if (*at != '#')
@@ -151,6 +169,12 @@ DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file, DtWante
     return status;
 }
 
+static bool is_over_updates(const DtPlan *plan, uint32_t store)
+{
+    return plan->stores[store].kind == DT_PLAN_AVERAGE &&
+           !dt_wanted_is_mean(plan, &plan->stores[store]);
+}
+
 DtStatus dt_wanted_averages(DtRank *rank, DtArena *memory, DtWanted *wanted)
 {
     const DtPlan *plan = rank->plan;
@@ -158,7 +182,7 @@ DtStatus dt_wanted_averages(DtRank *rank, DtArena *memory, DtWanted *wanted)
     int64_t n = first;
     DtStatus status = DT_OK;
     for (uint32_t s = 0; s < plan->n_stores; s++)
-        n += plan->stores[s].kind == DT_PLAN_AVERAGE ? iterations_of(plan, &plan->stores[s]) : 0;
+        n += is_over_updates(plan, s) ? iterations_of(plan, &plan->stores[s]) : 0;
     DtTensor *tensors = DT_NEW_ARRAY(memory, DtTensor, n + 1);
     DtHome *homes = DT_NEW_ARRAY(memory, DtHome, n + 1);
     if (first > 0) {
@@ -168,7 +192,7 @@ DtStatus dt_wanted_averages(DtRank *rank, DtArena *memory, DtWanted *wanted)
     wanted->tensors = tensors;
     wanted->homes = homes;
     for (uint32_t s = 0; s < plan->n_stores && dt_status_ok(&status); s++)
-        if (plan->stores[s].kind == DT_PLAN_AVERAGE && !is_copy(plan, rank->stage, s))
+        if (is_over_updates(plan, s) && !is_copy(plan, rank->stage, s))
             status = add_store(plan, wanted, memory, &plan->stores[s]);
     for (uint32_t i = first; i < wanted->n; i++)
         wanted->tensors[i].name += strlen(DT_AVERAGE_PREFIX);

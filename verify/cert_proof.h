@@ -53,12 +53,11 @@ typedef struct CertProof {
     DT_VEC(CertLeft) left;
 } CertProof;
 
-/* Whether base is "update", or one of several losses' "update@critic". */
+/* Whether base is "update", one of several losses' "update@critic", "quantize" or "mix". */
 static inline bool dt_certproof_is_update(const char *base)
 {
     const DtPlanName name = dt_plan_name(base);
-    return (name.run == DT_PLAN_UPDATE || name.run == DT_PLAN_QUANTIZE) &&
-           !dt_plan_name_is_part(&name);
+    return dt_plan_run_updates(name.run) && !dt_plan_name_is_part(&name);
 }
 
 /* Whether the gradient entry adds up values in the store for the update to use: gradients, and the

@@ -213,8 +213,9 @@ static bool has_parameters(const DtPlan *plan, const CertProgram *serial, DtText
     for (uint32_t i = 0; i < serial->stores.n; i++) {
         const CertType *type = serial->stores.at[i].type;
         int64_t n = is(serial->stores.at[i].kind, "param");
-        for (uint32_t k = 0; k < type->rank; k++)
-            if (__builtin_mul_overflow(n, type->axes[k].extent, &n))
+        for (uint32_t k = 0; k < type->rank; k++) /* each replica has the same parameters */
+            if (!is(type->axes[k].name, "@replica") &&
+                __builtin_mul_overflow(n, type->axes[k].extent, &n))
                 n = -1;
         if (__builtin_add_overflow(all, n, &all))
             all = -1;

@@ -23,7 +23,8 @@ const char *const dt_certplan_names[DT_PLAN_NO_RUN] = {[DT_PLAN_LOSS] = "loss",
                                                       [DT_PLAN_PREDICT] = "predict",
                                                       [DT_PLAN_PREFILL] = "prefill",
                                                       [DT_PLAN_DECODE] = "decode",
-                                                      [DT_PLAN_QUANTIZE] = "quantize"};
+                                                      [DT_PLAN_QUANTIZE] = "quantize",
+                                                      [DT_PLAN_MIX] = "mix"};
 
 DtPlanName dt_certplan_at(const PlanWalk *walk)
 {
@@ -110,8 +111,7 @@ uint32_t dt_certplan_sum_of(const PlanWalk *walk, const CertType *type, int stor
  * whole run is. */
 bool dt_certplan_is_piece(const CertEntry *entry)
 {
-    return entry->is.part != DT_PLAN_PROLOGUE && entry->is.run != DT_PLAN_UPDATE &&
-           entry->is.run != DT_PLAN_QUANTIZE;
+    return entry->is.part != DT_PLAN_PROLOGUE && !dt_plan_run_updates(entry->is.run);
 }
 
 /* Checks that the result of this name has the same place in all entries of the stage; records the
@@ -199,7 +199,7 @@ static bool is_delivered(PlanWalk *walk, PlanFrame *frame, uint32_t i, const Pla
 static bool is_later(const PlanWalk *walk, const PlanFrame *frame)
 {
     return (walk->plan->meta->pipeline && dt_certplan_is_piece(frame->entry)) ||
-           frame->entry->is.run == DT_PLAN_UPDATE || frame->entry->is.run == DT_PLAN_QUANTIZE;
+           dt_plan_run_updates(frame->entry->is.run);
 }
 
 /* Whether the sum over micro-batches at the place contains all of them, and nothing else. */

@@ -376,7 +376,7 @@ bool dt_judge_entry(DtJudge *j, DtEntryKind kind, const char *objective)
 }
 
 /* Runs the entries "grad" and "update" of every loss once, including losses that `every` would
- * leave out of this step. Returns false at the first problem. */
+ * leave out of this step, and each exchange of replicas. Returns false at the first problem. */
 static bool run_step(DtJudge *j)
 {
     bool good = true;
@@ -384,6 +384,9 @@ static bool run_step(DtJudge *j)
          good && (grad = dt_entry_next(j->of->serial, DT_ENTRY_GRAD, grad));)
         good = dt_judge_entry(j, DT_ENTRY_GRAD, grad->objective) &&
                dt_judge_entry(j, DT_ENTRY_UPDATE, grad->objective);
+    for (const DtEntryPoint *mix = NULL;
+         good && (mix = dt_entry_next(j->of->serial, DT_ENTRY_MIX, mix));)
+        good = dt_judge_entry(j, DT_ENTRY_MIX, mix->objective);
     return good;
 }
 

@@ -21,7 +21,7 @@
 #include "base/intern.h"
 #include "base/philox.h"
 #include "ir/tangent.h"
-#include "passes/passes.h"
+#include "passes/replicas/replicas.h"
 
 #include <math.h>
 #include <string.h>
@@ -141,7 +141,9 @@ static double forward(Along *a)
     DtTensor **results = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * loss->results.n + 1);
     dt_tangent_run(&tangents, loss->func, NULL, NULL, results, results + loss->results.n);
     const DtTensor *moves = results[loss->results.n];
-    const double by = moves ? moves->at[0] * loss_scale(a->j) : 0;
+    /* the loss is the mean over replicas, each of which has the gradient of its own */
+    const double n = (double)dt_replicas_in(a->j->of->serial);
+    const double by = moves ? moves->at[0] * loss_scale(a->j) * n : 0;
     dt_arena_free(a->arena);
     a->arena = outer;
     return by;
@@ -337,7 +339,28 @@ typedef struct Reference {
     const DtEntryPoint *entry;
     DtTensor *const *results;
     double unscale, norm; /* unscale: the reciprocal of the loss scale */
+    int64_t replica;      /* the one that is computed, if there are several */
 } Reference;
+
+/* What the replica has of a tensor: all of one that is the same for all replicas. */
+static const DtTensor *of_replica(const Reference *r, const DtTensor *x)
+{
+    const int at = dt_type_find(x->type, dt_intern(DT_REPLICA_AXIS));
+    DtAxis axes[DT_MAX_RANK];
+    int64_t inner = 1;
+    if (at < 0)
+        return x;
+    for (uint32_t a = 0, n = 0; a < x->type->rank; a++)
+        if ((int)a != at) {
+            axes[n++] = x->type->axes[a];
+            inner *= (int)a > at ? x->type->axes[a].extent : 1;
+        }
+    DtTensor *part = dt_interp_tensor(
+        r->j->arena, dt_type_plain(x->type->dtype, x->type->rank - 1u, axes));
+    for (int64_t i = 0; i < dt_type_elements(part->type); i++)
+        part->at[i] = x->at[(i / inner * x->type->axes[at].extent + r->replica) * inner + i % inner];
+    return part;
+}
 
 static const DtTensor *held(const Reference *r, const DtStore *store)
 {
@@ -386,9 +409,10 @@ static bool check_store(Reference *r, const DtStore *store, const double *want)
         return dt_judge_problem(r->j, "the update leaves nothing in %s",
                                 dt_judge_describe(r->j->arena, store));
     double most = 0;
-    for (int64_t i = 0; i < dt_type_elements(store->type); i++)
+    got = of_replica(r, got);
+    for (int64_t i = 0; i < dt_type_elements(got->type); i++)
         most = fmax(most, fabs(want[i]));
-    for (int64_t i = 0; i < dt_type_elements(store->type); i++)
+    for (int64_t i = 0; i < dt_type_elements(got->type); i++)
         if (!check_value(r, store, NULL, i, got->at[i], want[i], most))
             return false;
     return true;
@@ -401,9 +425,10 @@ static DtTensor *number(const Reference *r, double value)
     return tensor;
 }
 
-/* A tensor in f32 with the elements of x times a factor. */
+/* A tensor in f32 with the elements that the replica has of x, times a factor. */
 static DtTensor *times(const Reference *r, const DtTensor *x, double factor)
 {
+    x = of_replica(r, x);
     DtTensor *tensor = dt_interp_tensor(r->j->arena, dt_type_with_dtype(x->type, DT_F32));
     for (int64_t i = 0; i < dt_type_elements(x->type); i++)
         tensor->at[i] = x->at[i] * factor;
@@ -568,6 +593,24 @@ static bool update_param(Reference *r, const DtStore *param, const DtStore *grad
     return ok;
 }
 
+/* Compares what the update leaves in one replica. */
+static bool update_replica(Reference *r)
+{
+    const DtModule *serial = r->j->of->serial;
+    r->norm = norm_of(r, NULL);
+    for (uint32_t i = 0; i < serial->stores.n; i++) {
+        const DtStore *store = serial->stores.at[i];
+        if (!is_read(r, store))
+            continue;
+        if (store->kind == DT_STORE_GRAD && !update_param(r, store->of, store))
+            return false;
+        if (store->kind == DT_STORE_NEXT &&
+            !check_store(r, store->of, of_replica(r, held(r, store))->at))
+            return false;
+    }
+    return true;
+}
+
 bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results)
 {
     const DtModule *serial = j->of->serial;
@@ -575,21 +618,19 @@ bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *res
     if (j->of->rounds)
         return true;
     r->unscale = 1 / loss_scale(r->j);
-    r->norm = norm_of(r, NULL);
-    if (!isfinite(r->norm))
+    const int64_t n = dt_replicas_in(serial);
+    double squares = 0;
+    for (r->replica = 0; r->replica < n; r->replica++)
+        squares += pow(norm_of(r, NULL), 2) / (double)n;
+    if (!isfinite(squares))
         return true;
-    for (uint32_t i = 0; i < serial->stores.n; i++) {
-        const DtStore *store = serial->stores.at[i];
-        if (!is_read(r, store))
-            continue;
-        if (store->kind == DT_STORE_GRAD && !update_param(r, store->of, store))
+    for (r->replica = 0; r->replica < n; r->replica++)
+        if (!update_replica(r))
             return false;
-        if (store->kind == DT_STORE_NEXT && !check_store(r, store->of, held(r, store)->at))
-            return false;
-    }
+    const double all = sqrt(squares);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (!entry->results.at[i].store && strcmp(entry->results.at[i].name, "grad_norm") == 0 &&
-            !check_value(r, NULL, "`grad_norm`", 0, results[i]->at[0], r->norm, r->norm))
+            !check_value(r, NULL, "`grad_norm`", 0, results[i]->at[0], all, all))
             return false;
     return true;
 }

@@ -49,6 +49,8 @@ static uint32_t choose_numbers(const DtTrainConfig *train, int64_t *ret_numbers)
     for (uint32_t i = 0; i < train->objectives.n; i++)
         for (int k = 1; k <= 2 && train->objectives.at[i].every > 1; k++)
             n = add_number(train, (double)train->objectives.at[i].every - k, ret_numbers, n);
+    for (int k = 1; k <= 2 && train->replicas.mix != DT_MIX_NONE; k++)
+        n = add_number(train, (double)train->replicas.every - k, ret_numbers, n);
     for (uint32_t i = 0; i < train->settings.n; i++)
         for (int k = 0; k <= 1 && ends_with(train->settings.at[i].name, ".warmup"); k++)
             n = add_number(train, train->settings.at[i].value - k, ret_numbers, n);

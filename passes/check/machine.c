@@ -15,6 +15,8 @@
 #include "passes/check/internal.h"
 
 #include "base/formula.h"
+#include "base/intern.h"
+#include "base/pairs.h"
 #include "ir/round.h"
 
 #include <math.h>
@@ -230,6 +232,18 @@ static void add_shown(Machine *m, const char *entry, double batches, Left *left)
 
 /* ---- events ---- */
 
+/* After a step whose number is a multiple of what the layout says, replicas exchange parameters: by
+ * the entry of the drawn way, if there are several. */
+static void mix(Machine *m, Left *left)
+{
+    const DtReplicas *replicas = &m->program->train->replicas;
+    const int64_t ways = dt_replicas_ways(replicas);
+    if (replicas->mix == DT_MIX_NONE || (m->step + 1) % replicas->every != 0)
+        return;
+    const int64_t way = dt_pairs_draw(m->seed, m->step, ways);
+    run_entry(m, DT_ENTRY_MIX, ways > 1 ? dt_intern_printf("%lld", (long long)way) : NULL, left);
+}
+
 static void run_step(Machine *m, Left *left)
 {
     uint32_t number = 0;
@@ -242,6 +256,7 @@ static void run_step(Machine *m, Left *left)
         run_entry(m, DT_ENTRY_UPDATE, grad->objective, left);
         add_shown(m, dt_entry_run(grad), 1, left);
     }
+    mix(m, left);
 }
 
 /* Evaluates a batch and adds `weight` times its results to those of earlier batches in left. only:
@@ -298,6 +313,9 @@ static void run_once(Machine *m, uint32_t noise, const DtJudgeEvent *event, Left
     memcpy(m->held, before, m->serial->stores.n * sizeof *before);
     m->noise = noise;
     m->evaluates = event->kind == DT_JUDGE_EVALUATE;
+    const bool saves = event->kind == DT_JUDGE_SAVE;
+    if ((m->evaluates || saves) && m->program->train->replicas.mix != DT_MIX_NONE)
+        run_entry(m, DT_ENTRY_MIX, dt_intern(DT_ENTRY_AVERAGE), ret_left);
     if (m->evaluates)
         run_evaluation(m, event, ret_left);
     else if (event->kind == DT_JUDGE_TRAIN)
@@ -560,7 +578,9 @@ static bool run_resumed(Machine *m, const DtLowerOptions *options, DtJudgeRunner
     uint32_t at = 0;
     while (at < trial->events && trial->script[at].kind != DT_JUDGE_RESUME)
         at++;
-    if (at == trial->events || trial->ranks == 1)
+    /* another layout has no replicas, and would not go on with them */
+    if (at == trial->events || trial->ranks == 1 ||
+        m->program->train->replicas.mix != DT_MIX_NONE)
         return true;
     other.is_resumed = true;
     other.events = 0;

@@ -57,11 +57,15 @@ DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options
     return program;
 }
 
-/* The program as lowered, with entry "loss". NULL: it has none. */
+/* The program as lowered, with entry "loss", of all replicas. NULL: it has none. */
 static const DtModule *loss_of(DtArena *arena, const DtLowerOptions *options)
 {
     const DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
-    return program && dt_entry_next(program->module, DT_ENTRY_LOSS, NULL) ? program->module : NULL;
+    if (!program || !dt_entry_next(program->module, DT_ENTRY_LOSS, NULL))
+        return NULL;
+    const DtPassContext laid = context_of(program);
+    dt_pass_replicate(program->module, &laid);
+    return program->module;
 }
 
 DtModule *dt_judge_serial(DtArena *arena, const DtLowerOptions *options)

@@ -29,6 +29,7 @@
  * Establishes: entry "grad" in the place of "loss"; stores of kind GRAD. Breaks: nothing. */
 #include "passes/grad/diff.h"
 #include "passes/place/ring.h"
+#include "passes/replicas/replicas.h"
 
 #include "base/bug.h"
 #include "base/intern.h"
@@ -136,14 +137,19 @@ static void read_sources(Grad *g)
 }
 
 /* Adds the cotangent of the loss to the function being built: 1, or the loss scale, so that small
- * gradients do not vanish in 16 bits. */
+ * gradients do not vanish in 16 bits. The loss is the mean of those of replicas, each of which has
+ * the gradient of its own, so it is as many times as large. */
 static DtValue *seed(Grad *g, DtDtype dtype)
 {
     const DtPrecision *p = g->context && g->context->train ? &g->context->train->precision : NULL;
+    const double n = (double)dt_replicas_in(g->module);
     if (p == NULL || !p->dynamic_loss_scale)
-        return dt_graph_constant(&g->b, dtype, p != NULL && p->loss_scale > 0 ? p->loss_scale : 1);
+        return dt_graph_constant(&g->b, dtype,
+                                 n * (p != NULL && p->loss_scale > 0 ? p->loss_scale : 1));
     DtValue *scale = dt_graph_source(&g->b, DT_OP_INPUT, dt_type_scalar(DT_F32),
                                      dt_intern(DT_LOSS_SCALE_INPUT), NULL);
+    if (n > 1)
+        scale = dt_graph_binary(&g->b, DT_OP_MUL, scale, dt_graph_constant(&g->b, DT_F32, n));
     return dtype == DT_F32 ? scale : dt_graph_cast(&g->b, scale, dtype);
 }
 

@@ -28,7 +28,8 @@
 
 typedef struct Narrow {
     DtModule *module;
-    bool *updates;     /* by function: whether it is (part of) an entry "update" */
+    bool *updates;     /* by function: whether it is (part of) an entry that updates parameters */
+    uint32_t n_stores; /* before masters were added */
     DtDtype dtype;     /* the dtype in which layers compute */
     bool adds;         /* the target's library adds biases to products */
     bool **input;      /* by function, by input: whether it can be narrow */
@@ -203,6 +204,9 @@ static void narrow_func(Narrow *n, uint32_t f)
 
 static DtStore *master_of(DtModule *module, DtStore *store)
 {
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (module->stores.at[i]->kind == DT_STORE_MASTER && module->stores.at[i]->of == store)
+            return module->stores.at[i];
     DtStore *master = DT_NEW(module->arena, DtStore);
     *master = *store;
     master->kind = DT_STORE_MASTER;
@@ -212,7 +216,17 @@ static DtStore *master_of(DtModule *module, DtStore *store)
     return master;
 }
 
-/* Makes the update read and write the master copy, and also write its rounding. */
+/* The next entry that updates parameters. */
+static DtEntryPoint *next_update(const DtModule *module, const DtEntryPoint *before)
+{
+    for (uint32_t i = before ? (uint32_t)(before - module->entries.at) + 1 : 0;
+         i < module->entries.n; i++)
+        if (dt_entry_updates(module->entries.at[i].kind))
+            return &module->entries.at[i];
+    return NULL;
+}
+
+/* Makes the entry write the master copy, and also its rounding. */
 static void update_master(const Narrow *n, DtEntryPoint *update, uint32_t result)
 {
     DtArena *arena = n->module->arena;
@@ -220,9 +234,6 @@ static void update_master(const Narrow *n, DtEntryPoint *update, uint32_t result
     DtStore *store = update->results.at[result].store, *master = master_of(n->module, store);
     DtValue *new = func->results.at[result];
     DtBuilder b = {.func = func, .span = store->span, .path = new->op ? new->op->path : NULL};
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        if (func->ops.at[i]->kind == DT_OP_PARAM && func->ops.at[i]->store == store)
-            func->ops.at[i]->store = master;
     DtValue *rounded = dt_graph_cast(&b, new, n->dtype);
     const DtEntryResult last = {.store = store};
     DT_PUSH(arena, func->results, rounded);
@@ -238,10 +249,21 @@ static void update_master(const Narrow *n, DtEntryPoint *update, uint32_t result
     store->type = dt_type_with_dtype(store->type, n->dtype);
 }
 
+/* Makes the entry read the master copies of narrow parameters. */
+static void read_masters(const Narrow *n, const DtEntryPoint *update)
+{
+    for (uint32_t i = 0; i < update->func->ops.n; i++) {
+        DtOp *op = update->func->ops.at[i];
+        if (op->kind == DT_OP_PARAM && op->store->index < n->n_stores &&
+            n->store[op->store->index])
+            op->store = master_of(n->module, op->store);
+    }
+}
+
 static bool is_update(const DtModule *module, const DtFunc *func)
 {
     const DtEntryPoint *update = NULL;
-    while ((update = dt_entry_next(module, DT_ENTRY_UPDATE, update)) && update->func != func)
+    while ((update = next_update(module, update)) && update->func != func)
         continue;
     return update != NULL;
 }
@@ -265,8 +287,8 @@ static void begin(Narrow *n, const DtPassContext *context)
             n->input[f][i] = is_wider(n, func->inputs.at[i]->type) &&
                              !dt_inline_keeps(context, func) && !streams[f];
     }
-    for (const DtEntryPoint *update = NULL;
-         (update = dt_entry_next(module, DT_ENTRY_UPDATE, update));)
+    n->n_stores = module->stores.n;
+    for (const DtEntryPoint *update = NULL; (update = next_update(module, update));)
         for (uint32_t i = 0; i < update->results.n; i++) {
             const DtStore *store = update->results.at[i].store;
             if (store && store->kind == DT_STORE_PARAM)
@@ -281,7 +303,8 @@ static bool update_masters(const Narrow *n, DtEntryPoint *update)
     bool any = false;
     for (uint32_t i = 0; i < update->results.n; i++) {
         const DtStore *store = update->results.at[i].store;
-        if (!store || store->kind != DT_STORE_PARAM || !n->store[store->index])
+        if (!store || store->kind != DT_STORE_PARAM || store->index >= n->n_stores ||
+            !n->store[store->index])
             continue;
         update_master(n, update, i++);
         any = true;
@@ -291,7 +314,7 @@ static bool update_masters(const Narrow *n, DtEntryPoint *update)
 
 bool dt_pass_narrow(DtModule *module, const DtPassContext *context)
 {
-    DtEntryPoint *update = dt_entry_next(module, DT_ENTRY_UPDATE, NULL);
+    DtEntryPoint *update = next_update(module, NULL);
     if (!update || !context->train || context->train->precision.compute == DT_F32)
         return false;
     Narrow n = {.module = module, .dtype = context->train->precision.compute,
@@ -303,8 +326,10 @@ bool dt_pass_narrow(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; i < module->stores.n; i++)
         n.store[i] = n.store[i] && pays[i];
     look_at_all(&n);
-    for (; update; update = dt_entry_next(module, DT_ENTRY_UPDATE, update))
+    for (; update; update = next_update(module, update)) {
         any = update_masters(&n, update) || any;
+        read_masters(&n, update);
+    }
     for (uint32_t f = 0; any && f < module->funcs.n; f++)
         narrow_func(&n, f);
     return any;

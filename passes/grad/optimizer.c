@@ -37,7 +37,7 @@
  *
  * Requires: stores of kind GRAD, each `of` its parameter. Establishes: entry "update". Breaks:
  * nothing. */
-#include "passes/passes.h"
+#include "passes/replicas/replicas.h"
 
 #include "base/bug.h"
 #include "base/intern.h"
@@ -86,10 +86,7 @@ static uint32_t number_of(const DtOptimizer *optimizer, const DtStore *param)
     DT_BUG("the optimizer has no rule for `%s`", param->path);
 }
 
-/* Adds a store of this kind and dtype to the module for a parameter or state `of`: one of its
- * optimizer states, its master copy or its next value. Everything else is copied from `of`, the
- * initial value too. */
-static DtStore *beside(DtModule *module, DtStore *of, DtStoreKind kind, DtDtype dtype)
+DtStore *dt_optimizer_beside(DtModule *module, DtStore *of, DtStoreKind kind, DtDtype dtype)
 {
     DtStore *store = DT_NEW(module->arena, DtStore);
     *store = *of;
@@ -107,8 +104,10 @@ static DtStore *moment_store(DtModule *module, DtStore *of, const DtUpdateRule *
 {
     const DtValue *state = rule->func->inputs.at[rule->func->n_args + which];
     DtStore *store =
-        beside(module, of, (DtStoreKind)(DT_STORE_MOMENT1 + which), state->type->dtype);
-    store->type = state->type;
+        dt_optimizer_beside(module, of, (DtStoreKind)(DT_STORE_MOMENT1 + which), state->type->dtype);
+    store->type = dt_replicas_has(of->type)
+                      ? dt_replicas_stored(of, state->type, dt_replicas_count(of->type))
+                      : state->type;
     store->init = rule->func->params.at[which].init;
     return store;
 }
@@ -120,7 +119,7 @@ static DtStore *master_store(Update *u, DtStore *param)
     const DtPrecision *p = u->precision;
     if (!p->has_master || dt_dtype_size(p->master) <= dt_dtype_size(param->type->dtype))
         return param;
-    return beside(u->module, param, DT_STORE_MASTER, p->master);
+    return dt_optimizer_beside(u->module, param, DT_STORE_MASTER, p->master);
 }
 
 static DtValue *read_store(Update *u, DtStore *store, const char *prefix)
@@ -163,7 +162,7 @@ static const DtOp *copy_op(Update *u, const DtOp *op, DtValue *const *in)
     for (uint32_t i = 0; is_scalar && i < u->scalars.n; i++)
         if (is_same(u->scalars.at[i]->op, op, in))
             return u->scalars.at[i]->op;
-    const DtOp *copy = dt_graph_copy(&u->b, op, in);
+    const DtOp *copy = dt_replicas_copy(&u->b, op, in);
     if (is_scalar)
         DT_PUSH(u->module->arena, u->scalars, copy->out[0]);
     return copy;
@@ -260,20 +259,23 @@ static DtValue *exchange_gradient(Update *u, Updated *one)
     return one->exchanged[0];
 }
 
+/* Sums the squares of the gradient, of each replica by itself. */
 static DtValue *squares(Update *u, const Updated *one)
 {
     DtValue *g = one->grad_value;
     const char *axes[DT_MAX_RANK];
+    uint32_t n = 0;
     for (uint32_t i = 0; i < g->type->rank; i++)
-        axes[i] = g->type->axes[i].name;
+        if (g->type->axes[i].name != dt_intern(DT_REPLICA_AXIS))
+            axes[n++] = g->type->axes[i].name;
     DtValue *square = dt_graph_binary(&u->b, DT_OP_MUL, g, g);
-    return g->type->rank == 0 ? square
-                              : dt_graph_reduce(&u->b, DT_REDUCE_SUM, square, g->type->rank, axes);
+    return n == 0 ? square : dt_graph_reduce(&u->b, DT_REDUCE_SUM, square, n, axes);
 }
 
 /* Appends ops that compute the norm of a group's gradients (of all gradients if group is NULL) and
- * returns it. */
-static DtValue *norm_of(Update *u, uint32_t n, const Updated *all, const DtParamGroup *group)
+ * returns it: of each replica, or the root of the mean of their squares. */
+static DtValue *norm_of(Update *u, uint32_t n, const Updated *all, const DtParamGroup *group,
+                        bool of_each)
 {
     DtValue *sum = NULL;
     for (uint32_t i = 0; i < n; i++) {
@@ -285,6 +287,8 @@ static DtValue *norm_of(Update *u, uint32_t n, const Updated *all, const DtParam
     u->b.span = group ? group->span : u->optimizer->span;
     if (sum == NULL)
         sum = dt_graph_constant(&u->b, DT_F32, 0);
+    if (!of_each)
+        sum = dt_replicas_mean(&u->b, sum);
     DtValue *norm = dt_graph_unary(&u->b, DT_OP_SQRT, sum);
     norm->op->gradients = true;
     norm->name = group ? dt_intern_printf("grad_norm.%s", group->name) : dt_intern("grad_norm");
@@ -301,17 +305,21 @@ static void make_norms(Update *u, uint32_t n, Updated *all)
             all[i].exchange ? exchange_gradient(u, &all[i]) : read_gradient(u, &all[i]);
         all[i].squares = squares(u, &all[i]);
     }
-    u->norm = norm_of(u, n, all, NULL);
+    u->norm = norm_of(u, n, all, NULL, false);
+    DtValue *each = n && dt_replicas_has(all[0].squares->type) ? norm_of(u, n, all, NULL, true)
+                                                               : u->norm;
     const uint32_t n_groups = u->train->groups.n; /* 0: all parameters are in one group */
     u->norms = DT_NEW_ARRAY(u->module->arena, DtValue *, n_groups + 1);
     for (uint32_t i = 0; i <= n_groups; i++) {
         const DtParamGroup *group = i < n_groups ? &u->train->groups.at[i] : NULL;
-        u->norms[i] = group && group->own_norm ? norm_of(u, n, all, group) : u->norm;
+        u->norms[i] = group && group->own_norm ? norm_of(u, n, all, group, true) : each;
     }
 }
 
 static void give(Update *u, DtValue *value, DtStore *store, const char *name)
 {
+    if (store)
+        value = dt_graph_reorder(&u->b, value, store->type);
     dt_graph_return(u->b.func, value);
     DtEntryResult result = {.store = store, .name = name};
     DT_PUSH(u->module->arena, u->entry.results, result);
@@ -368,11 +376,10 @@ static DtStore *average_store(DtModule *module, DtStore *param)
     for (uint32_t i = 0; i < module->stores.n; i++)
         if (module->stores.at[i]->kind == DT_STORE_AVERAGE && module->stores.at[i]->of == param)
             return module->stores.at[i];
-    return beside(module, param, DT_STORE_AVERAGE, DT_F32);
+    return dt_optimizer_beside(module, param, DT_STORE_AVERAGE, DT_F32);
 }
 
-/* Makes an entry that evaluates read averages in place of the parameters that have them. */
-static void read_averages(DtModule *module, DtFunc *func)
+void dt_optimizer_read_averages(DtModule *module, DtFunc *func)
 {
     DtBuilder b = {.func = func};
     const uint32_t n = func->ops.n;
@@ -427,7 +434,7 @@ static void update_states(Update *u)
         DtStore *state = u->grad->results.at[i].store;
         if (state == NULL || state->kind != DT_STORE_STATE)
             continue;
-        DtStore *next = beside(u->module, state, DT_STORE_NEXT, state->type->dtype);
+        DtStore *next = dt_optimizer_beside(u->module, state, DT_STORE_NEXT, state->type->dtype);
         next->init = (DtInit){.kind = DT_INIT_CONST};
         if (u->grad->objective) { /* two losses may assign the same state */
             next->path = dt_intern_printf("%s@%s", next->path, u->grad->objective);
@@ -447,7 +454,7 @@ static void read_exchange(Update *u, Updated *one, const DtUpdateRule *exchange)
     one->exchange = exchange;
     for (uint32_t k = 0; k < func->params.n; k++) {
         const DtValue *state = func->inputs.at[func->n_args + k];
-        DtStore *store = beside(u->module, one->param, (DtStoreKind)(DT_STORE_MOMENT1 + first + k),
+        DtStore *store = dt_optimizer_beside(u->module, one->param, (DtStoreKind)(DT_STORE_MOMENT1 + first + k),
                                 state->type->dtype);
         store->type = state->type;
         store->init = func->params.at[k].init;
@@ -536,7 +543,7 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; train->optimizer.averages.n && i < n_entries; i++) {
         const DtEntryKind kind = module->entries.at[i].kind;
         if (kind == DT_ENTRY_EVAL || dt_entry_predicts(kind))
-            read_averages(module, module->entries.at[i].func);
+            dt_optimizer_read_averages(module, module->entries.at[i].func);
     }
     return true;
 }

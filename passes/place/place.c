@@ -630,7 +630,7 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
     DtEntryResult *result = &entry->results.at[i];
     DtValue *value = w->map[w->func->results.at[i]->id];
     bool is_grad = result->store && result->store->kind == DT_STORE_GRAD;
-    bool is_update = entry->kind == DT_ENTRY_UPDATE || entry->kind == DT_ENTRY_QUANTIZE;
+    bool is_update = dt_entry_updates(entry->kind);
     w->s.b.span = value->op ? value->op->span : w->func->span;
     w->s.b.path = NULL;
     w->s.why = result->store ? dt_intern_printf("`%s` is stored", result->store->path) : "result";

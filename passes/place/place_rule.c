@@ -469,6 +469,15 @@ static void add_workers(DtPlacer *p, const DtCompress *compress)
     DT_PUSH(p->module->arena, p->lines, line);
 }
 
+/* The replicas, and samples where these are of all replicas: a part for each rank. */
+static void add_replicas(DtPlacer *p, const DtReplicas *replicas)
+{
+    DtPlaceLine line = {.axes = {dt_intern(DT_REPLICA_AXIS), replicas->samples}, .n_axes = 2};
+    for (uint32_t i = 0; i < replicas->n_on; i++)
+        line.mesh[line.n_mesh++] = (uint8_t)dt_mesh_find(&p->module->mesh, replicas->on[i]);
+    DT_PUSH(p->module->arena, p->lines, line);
+}
+
 bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *c)
 {
     DtMesh *mesh = &p->module->mesh;
@@ -488,6 +497,8 @@ bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *c)
         mesh->axes[mesh->n++] = c->mesh.axes[i];
     if (c->compress.function)
         add_workers(p, &c->compress);
+    if (c->replicas.mix != DT_MIX_NONE)
+        add_replicas(p, &c->replicas);
     for (uint32_t i = 0; i < c->shards.n; i++)
         if (!add_line(p, &c->shards.at[i]))
             return false;

@@ -493,8 +493,8 @@ static bool fits_states(DtLower *l, const DtOptimizer *optimizer)
     return false;
 }
 
-/* Checks that a parameter has room for the states of the outer optimizer, beside the parameter
- * after the last average, which is stored as its first state. */
+/* Checks that a parameter has room for the states of the outer optimizer and, after them, for the
+ * parameter after the last average. */
 static bool fits_outer(DtLower *l, const DtOptimizer *optimizer)
 {
     const DtUpdateRule *rule = &optimizer->outers.at[optimizer->outers.n - 1];

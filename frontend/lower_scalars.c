@@ -43,8 +43,8 @@ bool dt_scalars_fill(const DtFormal *formal)
 
 DtVal dt_scalars_given(DtLower *l, const DtFormal *formal) { return leaf(l, formal->name.text); }
 
-/* An outer optimizer runs after every n-th step, so the number of its update is floor((step + 1) /
- * n). */
+/* An outer optimizer runs after every n-th step, so the number of its update is floor(step / n) +
+ * 1. */
 DtVal dt_scalars_outer(DtLower *l, const DtFormal *formal)
 {
     DtVal step = leaf(l, "step");
@@ -53,8 +53,9 @@ DtVal dt_scalars_outer(DtLower *l, const DtFormal *formal)
     DtBuilder *b = &l->scalars->b;
     DtValue *one = dt_graph_constant(b, DT_F32, 1),
             *n = dt_graph_constant(b, DT_F32, (double)l->program->parallel->replicas.every);
-    DtValue *count = dt_graph_binary(b, DT_OP_ADD, step.tensor.value, one);
-    count = dt_graph_unary(b, DT_OP_FLOOR, dt_graph_binary(b, DT_OP_DIV, count, n));
+    DtValue *count =
+        dt_graph_unary(b, DT_OP_FLOOR, dt_graph_binary(b, DT_OP_DIV, step.tensor.value, n));
+    count = dt_graph_binary(b, DT_OP_ADD, count, one);
     return (DtVal){.kind = DT_VAL_TENSOR, .weak = true, .tensor = {count, l->scalars}};
 }
 

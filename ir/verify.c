@@ -54,7 +54,9 @@ static void check_owner(DtVerify *v, const DtStore *store)
         return;
     bool fits = received ? of->kind == DT_STORE_SAVED || of->kind == DT_STORE_CHANNEL
                 : store->kind == DT_STORE_NEXT ? of->kind == DT_STORE_STATE
-                                               : of->kind == DT_STORE_PARAM;
+                                               : of->kind == DT_STORE_PARAM ||
+                                                     (store->kind == DT_STORE_AVERAGE &&
+                                                      of->kind == DT_STORE_STATE);
     if (of->index >= v->module->stores.n || v->module->stores.at[of->index] != of || !fits)
         dt_verify_fail(v, store->span,
                        "store `%s` belongs to something that is no %s of the module", store->path,

@@ -12,8 +12,8 @@
  *                      mix@spread      w = a = average, for a run that begins
  *
  * w is a parameter (its master copy, if it has one), or a state. a is the parameter after the last
- * average (Douillard et al., DiLoCo, 2023): store MOMENT1 of path `w@outer`, which MOMENT2 .. with
- * the states of the outer optimizer follow.
+ * average (Douillard et al., DiLoCo, 2023): a store of path `w@outer`, the moment after those of
+ * the outer optimizer.
  *
  * Requires: pass `optimizer` has run. Establishes: see above. Breaks: nothing. */
 #include "passes/replicas/replicas.h"
@@ -73,11 +73,11 @@ static void find_outer(Mix *m, Mixed *one)
     if (!one->outer || one->store->kind != DT_STORE_PARAM)
         return;
     const DtFunc *func = one->outer->func;
-    one->anchor = outer_store(m, one, 0, one->average->type);
     for (uint32_t i = 0; i < func->params.n; i++) {
-        one->state[i] = outer_store(m, one, 1 + i, func->inputs.at[func->n_args + i]->type);
+        one->state[i] = outer_store(m, one, i, func->inputs.at[func->n_args + i]->type);
         one->state[i]->init = func->params.at[i].init;
     }
+    one->anchor = outer_store(m, one, func->params.n, one->average->type);
 }
 
 static void list_all(Mix *m)

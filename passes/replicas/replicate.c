@@ -152,33 +152,28 @@ static void copy_ops(Replicator *r, DtBuilder *b, const DtFunc *func, DtValue **
     }
 }
 
-/* The types with the axis of replicas. */
-static const DtType **all_types(Replicator *r, const DtFunc *func)
-{
-    const DtType **types = DT_NEW_ARRAY(r->arena, const DtType *, func->results.n + 1);
-    for (uint32_t i = 0; i < func->results.n; i++)
-        types[i] = dt_replicas_type(func->results.at[i]->type, 0, r->replicas->n);
-    return types;
-}
-
-/* How the copy streams: all of its parts and results are replicated. */
+/* How the copy streams. A call of the part that the function has is of the same copy. */
 static const DtStream *copy_stream(Replicator *r, const DtFunc *func, DtFunc *copy)
 {
     DtStream *stream = DT_NEW(r->arena, DtStream);
     *stream = *func->stream;
     if (stream->part)
-        stream->part = func_for(r, stream->part, types_of(r, copy->inputs.n, copy->inputs.at),
-                                all_types(r, stream->part));
-    const uint32_t n = func->stream->part ? func->stream->part->results.n : 0;
+        stream->part =
+            func_for(r, stream->part, types_of(r, copy->inputs.n, copy->inputs.at), NULL);
+    const uint32_t n = stream->part ? stream->part->results.n : 0;
     const DtType **types = DT_NEW_ARRAY(r->arena, const DtType *, 2 * n + copy->inputs.n + 1);
+    const DtType **results = DT_NEW_ARRAY(r->arena, const DtType *, copy->results.n + 1);
     for (uint32_t i = 0; i < n; i++)
         types[i] = types[n + i] = stream->part->results.at[i]->type;
     if (stream->merge)
         stream->merge = func_for(r, stream->merge, types, types);
     for (uint32_t i = 0; i < stream->given.n; i++)
         types[n + i] = copy->inputs.at[stream->given.at[i]]->type;
+    for (uint32_t i = 0; i < stream->takes.n; i++)
+        if (stream->takes.at[i] >= 0)
+            results[stream->takes.at[i]] = copy->results.at[i]->type;
     if (stream->finish)
-        stream->finish = func_for(r, stream->finish, types, all_types(r, stream->finish));
+        stream->finish = func_for(r, stream->finish, types, results);
     return stream;
 }
 
@@ -268,8 +263,7 @@ static DtFunc *func_for(Replicator *r, DtFunc *func, const DtType *const *types,
             return r->made.at[i].to;
     const DtType **kept = DT_NEW_ARRAY(r->arena, const DtType *, n + 1);
     memcpy(kept, types, n * sizeof *types);
-    DtFunc *copy =
-        copy_func(r, func, kept, !results && func->stream ? all_types(r, func) : results);
+    DtFunc *copy = copy_func(r, func, kept, results);
     if (!results)
         DT_PUSH(r->arena, r->made, ((Made){func, kept, copy}));
     return copy;

@@ -4,6 +4,7 @@
 #include "plan/report/report.h"
 
 #include "plan/kinds.h"
+#include "plan/name.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -212,23 +213,43 @@ void dt_report_entry(const DtPlan *plan, uint32_t entry, DtReportEntry *ret_entr
     free(runs);
 }
 
-void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *context)
+static void visit_entry(const DtPlan *plan, uint32_t entry, DtReportVisit *visit, void *context)
 {
     int64_t *runs = calloc(plan->n_insts + 1, sizeof *runs);
     if (!runs)
         dt_arena_exhausted((plan->n_insts + 1) * sizeof *runs);
-    for (uint32_t e = 0; e < plan->n_entries; e++) {
-        if (!dt_plan_is_step(plan, plan->entries[e].name))
-            continue;
-        double ranks = plan->meta->n_ranks;
-        if (plan->entries[e].stage >= 0)
-            ranks /= dt_plan_stages(plan);
-        dt_report_runs(plan, e, runs);
-        for (uint32_t i = 0; i < plan->n_insts; i++)
-            if (runs[i])
-                visit(context, &plan->insts[i], runs[i], ranks);
-    }
+    double ranks = plan->meta->n_ranks;
+    if (plan->entries[entry].stage >= 0)
+        ranks /= dt_plan_stages(plan);
+    dt_report_runs(plan, entry, runs);
+    for (uint32_t i = 0; i < plan->n_insts; i++)
+        if (runs[i])
+            visit(context, &plan->insts[i], runs[i], ranks);
     free(runs);
+}
+
+void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *context)
+{
+    for (uint32_t e = 0; e < plan->n_entries; e++)
+        if (dt_plan_is_step(plan, plan->entries[e].name))
+            visit_entry(plan, e, visit, context);
+}
+
+double dt_report_mix_share(const DtPlan *plan)
+{
+    return 1 / (double)(plan->meta->mix_every * plan->meta->mix_ways);
+}
+
+bool dt_report_visit_mix(const DtPlan *plan, int64_t way, DtReportVisit *visit, void *context)
+{
+    char name[DT_PLAN_MIX_NAME];
+    if (way >= plan->meta->mix_ways)
+        return false;
+    dt_plan_name_mix(plan->meta->mix_ways, way, name);
+    for (uint32_t e = 0; e < plan->n_entries; e++)
+        if (strcmp(dt_plan_str(plan, plan->entries[e].name), name) == 0)
+            visit_entry(plan, e, visit, context);
+    return true;
 }
 
 /* ---- code ---- */

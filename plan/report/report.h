@@ -35,6 +35,12 @@ bool dt_report_is_part(const DtPlan *plan, uint32_t entry);
 typedef void DtReportVisit(void *context, const DtPlanInst *inst, int64_t runs, double ranks);
 void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *context);
 
+/* The same for entry number `way` of those in which replicas exchange parameters; false: there is
+ * none. */
+bool dt_report_visit_mix(const DtPlan *plan, int64_t way, DtReportVisit *visit, void *context);
+/* The part of such an entry in each step, on average. */
+double dt_report_mix_share(const DtPlan *plan);
+
 /* Whether it moves data in a group: inst->ref is that of the group. */
 bool dt_report_is_collective(const DtPlanInst *inst);
 
@@ -57,7 +63,8 @@ const char *dt_report_item(const DtPlan *plan);
 typedef struct DtReportTraffic {
     int64_t runs;    /* number of operations of one rank */
     int64_t beside;  /* how many of these are asynchronous */
-    double received; /* bytes that all ranks receive */
+    double received; /* bytes that all ranks receive, with the exchanges of replicas */
+    double mixed;    /* those of exchanges of replicas: the mean over steps */
 } DtReportTraffic;
 void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups,
                        DtReportTraffic *ret_channels);

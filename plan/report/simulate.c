@@ -9,6 +9,7 @@
 #include "plan/report/simulate_internal.h"
 
 #include "base/stages.h"
+#include "plan/name.h"
 #include "plan/report/nodes.h"
 #include "plan/report/report.h"
 
@@ -241,6 +242,21 @@ static void find_band(const Sim *sim, DtSimulation *ret)
     ret->high = ret->seconds * (1 + band);
 }
 
+/* Adds what the stages have done since they were opened. */
+static void add_stages(Sim *sim, double weight, DtSimulation *ret)
+{
+    ret->seconds += weight * join(sim);
+    for (uint32_t s = 0; s < ret->n_stages; s++)
+        add_stage(sim, &sim->stages[s], weight, &ret->stages[s]);
+    for (uint32_t s = 0; s < ret->n_stages; s++)
+        if (ret->stages[s].time[DT_TIME_BUBBLE] < ret->stages[ret->busiest].time[DT_TIME_BUBBLE])
+            ret->busiest = s;
+    for (int k = 0; k < DT_COST_KINDS; k++)
+        ret->cost[k] +=
+            weight *
+            sim->stages[ret->busiest].sum[DT_TIMES + 2 * sim->plan->n_groups + (uint32_t)k];
+}
+
 static void run_objective(Sim *sim, uint32_t number, DtSimulation *ret)
 {
     const DtPlanObjective *objective = &sim->plan->objectives[number];
@@ -252,16 +268,25 @@ static void run_objective(Sim *sim, uint32_t number, DtSimulation *ret)
     for (uint32_t s = 0; s < ret->n_stages; s++)
         ret->stages[s].end += weight * sim->stages[s].now;
     run_entry(sim, objective->update);
-    ret->seconds += weight * join(sim);
-    for (uint32_t s = 0; s < ret->n_stages; s++)
-        add_stage(sim, &sim->stages[s], weight, &ret->stages[s]);
-    for (uint32_t s = 0; s < ret->n_stages; s++)
-        if (ret->stages[s].time[DT_TIME_BUBBLE] < ret->stages[ret->busiest].time[DT_TIME_BUBBLE])
-            ret->busiest = s;
-    for (int k = 0; k < DT_COST_KINDS; k++)
-        ret->cost[k] +=
-            weight *
-            sim->stages[ret->busiest].sum[DT_TIMES + 2 * sim->plan->n_groups + (uint32_t)k];
+    add_stages(sim, weight, ret);
+}
+
+/* Adds what replicas exchange in a step, on average. */
+static void run_mix(Sim *sim, int64_t way, DtSimulation *ret)
+{
+    const DtPlan *plan = sim->plan;
+    char name[DT_PLAN_MIX_NAME];
+    dt_plan_name_mix(plan->meta->mix_ways, way, name);
+    sim->keeps = false;
+    for (uint32_t e = 0; e < plan->n_entries; e++) {
+        if (strcmp(dt_plan_str(plan, plan->entries[e].name), name) != 0)
+            continue;
+        for (uint32_t s = 0; s < ret->n_stages; s++)
+            open_stage(sim, &sim->stages[s], s);
+        run_entry(sim, plan->entries[e].name);
+        add_stages(sim, dt_report_mix_share(plan), ret);
+        return;
+    }
 }
 
 void dt_simulate(DtArena *arena, const DtPlan *plan, const DtCostModel *model, DtPrices prices,
@@ -278,6 +303,8 @@ void dt_simulate(DtArena *arena, const DtPlan *plan, const DtCostModel *model, D
     open_sim(&sim);
     for (uint32_t i = 0; i < plan->n_objectives; i++)
         run_objective(&sim, i, ret);
+    for (int64_t way = 0; way < plan->meta->mix_ways; way++)
+        run_mix(&sim, way, ret);
     ret->fixed = dt_cost_step_fixed(model, plan->meta->n_ranks, ret->seconds);
     ret->seconds += ret->fixed;
     for (uint32_t s = 0; s < ret->n_stages; s++)

@@ -34,6 +34,19 @@ static void add_to_sums(void *context, const DtPlanInst *inst, int64_t runs, dou
     }
 }
 
+static void add_mixed(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
+{
+    const Sums *sums = context;
+    if (!dt_report_is_collective(inst))
+        return;
+    DtReportTraffic *sum = &sums->groups[inst->ref];
+    const double received = (double)runs * ranks * dt_report_members(sums->plan, inst) /
+                            sums->plan->groups[inst->ref].size *
+                            dt_report_mix_share(sums->plan);
+    sum->received += received;
+    sum->mixed += received;
+}
+
 void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups,
                        DtReportTraffic *ret_channels)
 {
@@ -41,6 +54,8 @@ void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups,
     memset(ret_groups, 0, plan->n_groups * sizeof *ret_groups);
     memset(ret_channels, 0, plan->n_channels * sizeof *ret_channels);
     dt_report_visit_step(plan, add_to_sums, &sums);
+    for (int64_t way = 0; dt_report_visit_mix(plan, way, add_mixed, &sums);)
+        way++;
 }
 
 /* The names of a group's mesh axes, "data tp". */
@@ -136,6 +151,23 @@ static const char *reason(const DtPlan *plan, const DtPlanInst *inst)
     return strcmp(text, dt_kinds_inst(inst->kind)) == 0 ? "" : text;
 }
 
+/* What replicas exchange. */
+static void print_mixed(const DtPlan *plan, const DtReportTraffic *groups, DtText *text)
+{
+    const double steps = (double)plan->meta->mix_every;
+    char buf[32], each[32];
+    for (uint32_t g = 0; g < plan->n_groups; g++) {
+        if (!(groups[g].mixed > 0))
+            continue;
+        const double bytes = groups[g].mixed / plan->meta->n_ranks;
+        dt_text_printf(text, "\nexchange of replicas over ");
+        add_mesh_axes(plan, g, text);
+        dt_text_printf(text, ", every %lld step%s: %s received by one rank, %s a step\n",
+                       (long long)plan->meta->mix_every, plan->meta->mix_every == 1 ? "" : "s",
+                       dt_people_bytes(buf, bytes * steps), dt_people_bytes(each, bytes));
+    }
+}
+
 void dt_traffic_print(const DtPlan *plan, DtText *text)
 {
     DtReportTraffic *groups = calloc(plan->n_groups + plan->n_channels + 1, sizeof *groups);
@@ -151,13 +183,15 @@ void dt_traffic_print(const DtPlan *plan, DtText *text)
         if (!groups[g].runs)
             continue;
         dt_text_printf(text, "  %8lld x  %12s  over ", (long long)groups[g].runs,
-                       dt_people_bytes(buf, groups[g].received / plan->meta->n_ranks));
+                       dt_people_bytes(buf, (groups[g].received - groups[g].mixed) /
+                                                plan->meta->n_ranks));
         add_mesh_axes(plan, g, text);
         dt_text_printf(text, ", groups of %u", plan->groups[g].size);
         if (groups[g].beside)
             dt_text_printf(text, ", %lld x beside other work", (long long)groups[g].beside);
         dt_text_add(text, "\n");
     }
+    print_mixed(plan, groups, text);
     if (rows.n)
         dt_text_printf(text, "\ncollectives of a step, received by one rank%s\n",
                        *stages ? " of each stage" : "");
@@ -183,6 +217,17 @@ static json_t *json_axes(const DtPlan *plan, uint32_t group)
         if (plan->groups[group].mask >> m & 1)
             json_array_append_new(axes, json_string(dt_plan_str(plan, plan->mesh[m].name)));
     return axes;
+}
+
+static json_t *json_mixed(const DtPlan *plan, const DtReportTraffic *groups)
+{
+    json_t *list = json_array();
+    for (uint32_t g = 0; g < plan->n_groups; g++)
+        if (groups[g].mixed > 0)
+            json_array_append_new(list, json_pack("{s:o, s:f}", "axes", json_axes(plan, g),
+                                                  "received", groups[g].mixed));
+    return json_pack("{s:I, s:I, s:o}", "every", (json_int_t)plan->meta->mix_every, "ways",
+                     (json_int_t)plan->meta->mix_ways, "groups", list);
 }
 
 json_t *dt_traffic_json(const DtPlan *plan)
@@ -217,8 +262,11 @@ json_t *dt_traffic_json(const DtPlan *plan)
                       span ? dt_plan_str(plan, span->file) : "", "line", span ? (int)span->line : 0,
                       "path", span ? dt_plan_str(plan, span->path) : ""));
     }
+    json_t *made = json_pack("{s:o, s:o, s:o}", "groups", by_group, "channels", by_channel,
+                             "collectives", list);
+    if (plan->meta->mix_every > 0)
+        json_object_set_new(made, "replicas", json_mixed(plan, groups));
     free(groups);
     free(rows.at);
-    return json_pack("{s:o, s:o, s:o}", "groups", by_group, "channels", by_channel, "collectives",
-                     list);
+    return made;
 }

@@ -355,6 +355,7 @@ static void emit_shift(DtEmit *e, const DtOp *op)
     dt_inst_add(e, op->reverse ? DT_INST_SHIFT_BACK : DT_INST_SHIFT, dt_inst_group(e, op->mesh), 2,
                 args, op);
     set_inst(e, dt_type_local_elements(type, mesh), type->dtype, 0, 0);
+    e->items.at[e->items.n - 1].inst.round = (uint32_t)op->number;
     note_exchange(e, op, &output.place, false);
     start_event(e, op, &output.place, &from);
     dt_place_set(e, output.value, output.place);
@@ -370,7 +371,8 @@ bool dt_exchange_emit(DtEmit *e, const DtOp *op)
     case DT_OP_ALL_REDUCE: emit_all_reduce(e, op); return true;
     case DT_OP_ALL_GATHER: emit_blocks(e, op, DT_INST_ALL_GATHER); return true;
     case DT_OP_REDUCE_SCATTER: emit_blocks(e, op, DT_INST_REDUCE_SCATTER); return true;
-    case DT_OP_SHIFT: emit_shift(e, op); return true;
+    case DT_OP_SHIFT:
+    case DT_OP_PARTNER: emit_shift(e, op); return true;
     case DT_OP_ALL_TO_ALL: emit_blocks(e, op, DT_INST_ALL_TO_ALL); return true;
     case DT_OP_DONE: emit_done(e, op); return true;
     default: return false;

@@ -672,6 +672,13 @@ DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offs
                                  (DtReduce)x->type->pending));
 }
 
+DtValue *dt_graph_partner(DtBuilder *b, DtValue *x, const char *axis, bool reverse, int64_t number)
+{
+    DtOp op = {.kind = DT_OP_PARTNER, .n_axes = 1, .axes = &axis, .reverse = reverse,
+               .number = (double)number};
+    return make_one(b, &op, 1, &x, NULL);
+}
+
 DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const DtType *result)
 {
     DtOp op = {.kind = kind, .mesh = mesh};

@@ -81,5 +81,7 @@ uint64_t dt_interp_element(const DtType *type, const int64_t *coordinate);
 /* interp_axis.c: the part of a sum that the interpreters take for its term of that number among n
  * (op `terms`). */
 double dt_interp_share(int64_t term, int64_t n);
+/* Of n elements the one that a `partner` takes for element i. */
+int64_t dt_interp_partner(const DtOp *op, int64_t n, int64_t i);
 
 #endif

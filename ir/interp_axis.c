@@ -4,6 +4,8 @@
  * visit the places of their operands. Every computed position is checked against its axis. */
 #include "ir/interp_eval.h"
 
+#include "base/pairs.h"
+
 /* ---- relabel ---- */
 
 static int64_t coordinate(const DtInterp *interp, const DtOp *op, const DtWalk *walk,
@@ -253,4 +255,24 @@ void dt_eval_fold(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
                 interp, dtype, dt_interp_binary(DT_OP_ADD, dtype, out[0]->at[offset], *from));
         from++;
     } while (dt_walk_next(&windows.walk));
+}
+
+void dt_eval_partner(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
+{
+    const DtType *type = out[0]->type;
+    const uint32_t axis = dt_interp_axis(interp, op, type, op->axes[0]);
+    const int64_t n = type->axes[axis].extent;
+    int64_t inner = 1;
+    for (uint32_t a = axis + 1; a < type->rank; a++)
+        inner *= type->axes[a].extent;
+    for (int64_t i = 0; i < dt_type_elements(type); i++) {
+        const int64_t at = i / inner % n, from = dt_interp_partner(op, n, at);
+        out[0]->at[i] = in[0]->at[i + (from - at) * inner];
+    }
+}
+
+int64_t dt_interp_partner(const DtOp *op, int64_t n, int64_t i)
+{
+    return op->number > 0 ? dt_pairs_partner(n, (int64_t)op->number - 1, i)
+                          : (i + (op->reverse ? 1 : n - 1)) % n;
 }

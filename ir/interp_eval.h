@@ -28,7 +28,7 @@ DtEval dt_eval_when, dt_eval_turn, dt_eval_at, dt_eval_ringbuf, dt_eval_ringbuf_
 /* interp_pack.c */
 DtEval dt_eval_pack, dt_eval_unpack;
 /* interp_struct.c */
-DtEval dt_eval_call, dt_eval_loop, dt_eval_update, dt_eval_comm;
+DtEval dt_eval_call, dt_eval_loop, dt_eval_update, dt_eval_comm, dt_eval_partner;
 
 /* Runs one op by its handler: fills out[0 .. n_out), rounded if the interpreter rounds. */
 DtEval dt_interp_op;

@@ -249,6 +249,10 @@ static DtTensor *received(Run *run, const DtOp *op, DtTensor *const *parts, uint
         int64_t global[DT_MAX_RANK] = {0};
         for (uint32_t i = 0; i < type->rank; i++)
             global[i] = dt_ranks_global(&type->axes[i], run->mesh, rank, walk.at[i]);
+        if (op->kind == DT_OP_PARTNER) {
+            const uint32_t axis = (uint32_t)dt_type_find(type, op->axes[0]);
+            global[axis] = dt_interp_partner(op, type->axes[axis].extent, global[axis]);
+        }
         double value = reduces ? reduced_element(run, op, parts, rank, global)
                                : remote_element(run, op, parts, rank, global);
         *to++ = run->ranks->rounds ? dt_round_to(type->dtype, value) : value;
@@ -421,7 +425,8 @@ static void run_op(Run *run, const DtOp *op, DtTensor **values)
     DtTensor **in = tensors(run, op->n_in), **out = tensors(run, op->n_out);
     for (uint32_t i = 0; i < op->n_in; i++)
         memcpy(in + i * n, values + op->in[i]->id * n, sizeof *in * n);
-    if (dt_op_info[op->kind].op_class == DT_CLASS_COMM)
+    if (dt_op_info[op->kind].op_class == DT_CLASS_COMM &&
+        (op->kind != DT_OP_PARTNER || op->mesh))
         run_comm(run, op, in, out);
     else if (op->kind == DT_OP_TERMS && run->mesh->n > 0)
         run_terms(run, op, in, out);

@@ -110,5 +110,6 @@ bool dt_shape_same(DtShape *s);
 bool dt_shape_pack(DtShape *s);
 bool dt_shape_unpack(DtShape *s);
 bool dt_shape_comm(DtShape *s);
+bool dt_shape_partner(DtShape *s);
 
 #endif

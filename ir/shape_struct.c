@@ -2,6 +2,9 @@
 /* Shape rules of structure (call, fused, loop) and communication. */
 #include "ir/shape.h"
 
+#include "base/pairs.h"
+
+#include <math.h>
 #include <string.h>
 
 static const char *op_name(const DtShape *s) { return dt_op_info[s->op->kind].text; }
@@ -238,5 +241,30 @@ bool dt_shape_comm(DtShape *s)
     if (!ok)
         return comm_fail(s, x, y);
     s->out[0] = y;
+    return true;
+}
+
+/* Result: the operand's type. */
+bool dt_shape_partner(DtShape *s)
+{
+    const DtOp *op = s->op;
+    const DtType *x = op->in[0]->type;
+    const int at = op->n_axes == 1 ? dt_type_find(x, op->axes[0]) : -1;
+    if (at < 0)
+        return dt_shape_fail(s, "`partner` is along one axis of its operand");
+    const DtAxis *axis = &x->axes[at];
+    const uint16_t mesh = dt_shape_split_bits(axis);
+    const double rounds = (double)dt_pairs_rounds(axis->extent);
+    if (op->mesh != mesh || axis->zigzag ||
+        (mesh && s->mesh && dt_type_local_extent(x, (uint32_t)at, s->mesh) != 1))
+        return dt_shape_fail(s, "`partner` along %s: a rank has one element, or all", axis->name);
+    for (uint32_t k = 1; k < axis->n_split; k++)
+        if (axis->split[k] < axis->split[k - 1])
+            return dt_shape_fail(s, "`partner` along %s, which is split in another order than that "
+                                 "of the mesh", axis->name);
+    if (!(op->number >= 0 && op->number <= rounds) || op->number != floor(op->number) ||
+        (op->number > 0 && op->reverse))
+        return dt_shape_fail(s, "`partner` in round %g of %g", op->number - 1, rounds);
+    s->out[0] = x;
     return true;
 }

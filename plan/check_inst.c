@@ -3,6 +3,7 @@
  * mesh coordinates, in 128 bits, and checks that it stays within the memory that the stage has. */
 #include "plan/check_internal.h"
 
+#include "base/pairs.h"
 #include "plan/kinds.h"
 
 #include <string.h>
@@ -349,6 +350,19 @@ static bool check_collective(const CheckInst *at)
     }
 }
 
+/* Only a shift may be of pairs, in a round that its group has. */
+static bool check_round(const CheckInst *at)
+{
+    const DtPlan *plan = at->check->plan;
+    const DtPlanInst *inst = at->inst;
+    const int64_t rounds = inst->kind == DT_INST_SHIFT && inst->ref < plan->n_groups
+                               ? dt_pairs_rounds(plan->groups[inst->ref].size)
+                               : 0;
+    return inst->round <= rounds ||
+           dt_check_fail(at->check, "INST", at->index, "round %u of %lld", inst->round,
+                         (long long)rounds);
+}
+
 /* Instructions that other ranks wait for must have no guards. */
 static bool check_guards(const CheckInst *at)
 {
@@ -415,7 +429,7 @@ bool dt_check_inst(const CheckInst *at)
     if (inst->blocks > 0 && inst->kind != DT_INST_ALL_GATHER &&
         inst->kind != DT_INST_REDUCE_SCATTER && inst->kind != DT_INST_ALL_TO_ALL)
         return dt_check_fail(at->check, "INST", at->index, "only exchanges have blocks");
-    if (!check_guards(at) || !check_event(at))
+    if (!check_round(at) || !check_guards(at) || !check_event(at))
         return false;
     switch (inst->kind) {
     case DT_INST_KERNEL: return check_kernel(at);

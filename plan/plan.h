@@ -363,7 +363,7 @@ typedef enum DtPlanInstKind {
                              * blocks */
     DT_INST_ALL_TO_ALL,     /* ref: group; to, from; count elements of a block; blocks */
     /* ref: group; to, from; count elements from the member before (member 0: from the last
-     * member) */
+     * member), or with `round` from the partner */
     DT_INST_SHIFT,
     DT_INST_SHIFT_BACK,     /* the same, from the member after (the last member: from member 0) */
     /* ref: channel; buffer, integer tag (micro-batch): both ends must name the same */
@@ -385,7 +385,8 @@ typedef struct DtPlanInst {
     uint32_t event_step;    /* by how much that number grows with each slot of a ring buffer */
     uint32_t instead;       /* for products: 1 + the body that is the second form; 0: there is
                              * none */
-    uint32_t reserved;
+    uint32_t round;         /* of a SHIFT: 1 + a round of the pairs of its group's members
+                             * (base/pairs.h); 0: they shift */
 } DtPlanInst;
 
 /* BODY: instructions in order. */

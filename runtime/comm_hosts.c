@@ -7,6 +7,7 @@
 
 #include "runtime/device.h"
 #include "runtime/reduce.h"
+#include "runtime/shift.h"
 #include "runtime/spread.h"
 
 #include <string.h>
@@ -329,17 +330,17 @@ static bool all_to_all(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
 }
 
 static bool shift(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
-                  int64_t count, DtPlanDtype dtype, bool back)
+                  int64_t count, DtPlanDtype dtype, uint32_t way)
 {
     DtHosts *hosts = &comm->hosts;
     DtHostsGroup *g = find(hosts, group);
-    const DtShmCall call = {back ? DT_SHM_SHIFT_BACK : DT_SHM_SHIFT, dtype, DT_PLAN_SUM, count, to,
-                            from};
+    const DtShmCall call = {DT_SHM_SHIFT + way, dtype, DT_PLAN_SUM, count, to, from};
     if (!g)
         return false;
     if (g->n_hosts == 1)
-        return dt_comm_shm.shift(hosts->shm, group, to, from, count, dtype, back);
-    g->received += (uint64_t)(count * dt_kinds_size(dtype));
+        return dt_comm_shm.shift(hosts->shm, group, to, from, count, dtype, way);
+    if (dt_shift_from(way, group->size, group->me) != group->me)
+        g->received += (uint64_t)(count * dt_kinds_size(dtype));
     return is_shared(hosts, from) && run(hosts, g, &call, NULL, run_shift);
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/cluster.h"
 #include "runtime/device.h"
 #include "runtime/nccl_links.h"
+#include "runtime/shift.h"
 
 struct DtComm {
     DtRank *rank;
@@ -373,25 +374,25 @@ static bool all_to_all(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
 }
 
 static bool shift(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
-                  int64_t count, DtPlanDtype dtype, bool back)
+                  int64_t count, DtPlanDtype dtype, uint32_t way)
 {
     DtNcclLink *link = dt_nccl_links_find(comm->links, group);
     const size_t bytes = (size_t)(count * dt_kinds_size(dtype));
     if (!link)
         return false;
-    if (!link->comm) {
+    const uint32_t behind = dt_shift_to(way, link->size, link->me),
+                   before = dt_shift_from(way, link->size, link->me);
+    if (!link->comm || before == link->me) {
         dt_device_copy(comm->rank, to, from, (int64_t)bytes);
         return true;
     }
-    const uint32_t behind = (link->me + 1) % link->size,
-                   before = (link->me + link->size - 1) % link->size;
     if (!dt_nccl_links_begin(comm->links, link))
         return false;
     int result = comm->nccl->group_start();
     if (result == 0)
         result =
-            end_group(comm->nccl, swap_bytes(comm, link, bytes, from.at.at, back ? before : behind,
-                                             to.at.at, back ? behind : before));
+            end_group(comm->nccl,
+                      swap_bytes(comm, link, bytes, from.at.at, behind, to.at.at, before));
     link->received += bytes;
     return dt_nccl_links_end(comm->links, link, result);
 }

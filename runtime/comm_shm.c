@@ -26,6 +26,7 @@
 #include "runtime/device.h"
 #include "runtime/fetch.h"
 #include "runtime/reduce.h"
+#include "runtime/shift.h"
 
 #include <string.h>
 
@@ -266,10 +267,12 @@ const char *dt_comm_shm_kind(uint32_t kind)
         [DT_SHM_ALL_GATHER] = "all-gather",
         [DT_SHM_REDUCE_SCATTER] = "reduce-scatter",
         [DT_SHM_ALL_TO_ALL] = "all-to-all",
-        [DT_SHM_SHIFT] = "shift",
-        [DT_SHM_SHIFT_BACK] = "shift back",
         [DT_SHM_BARRIER] = "barrier",
+        [DT_SHM_SHIFT + DT_SHIFT_BEFORE] = "shift",
+        [DT_SHM_SHIFT + DT_SHIFT_AFTER] = "shift back",
     };
+    if (kind >= DT_SHM_SHIFT + DT_SHIFT_PAIRS)
+        return "exchange of pairs";
     return kind < DT_COUNT(names) && names[kind] ? names[kind] : "unknown collective";
 }
 
@@ -447,7 +450,7 @@ typedef struct Exchange {
 
 static bool shifts(const Exchange *x)
 {
-    return x->piece.notice.kind == DT_SHM_SHIFT || x->piece.notice.kind == DT_SHM_SHIFT_BACK;
+    return x->piece.notice.kind >= DT_SHM_SHIFT;
 }
 
 /* The index of member q's block among the blocks that this member receives; -1: it receives
@@ -456,15 +459,17 @@ static int64_t block_number(const Exchange *x, const Group *group, uint32_t q)
 {
     if (!shifts(x))
         return q;
-    uint32_t by = x->piece.notice.kind == DT_SHM_SHIFT ? group->size - 1 : 1;
-    return q == (group->me + by) % group->size ? 0 : -1;
+    return q == dt_shift_from(x->piece.notice.kind - DT_SHM_SHIFT, group->size, group->me) ? 0 : -1;
 }
 
 /* Returns the bytes that this member receives for n elements of every block; its own block does not
  * count. */
 static uint64_t from_others(const Exchange *x, const Group *group, int64_t n)
 {
-    uint32_t blocks = shifts(x) && group->size > 1 ? 1 : group->size - 1;
+    uint32_t blocks = group->size - 1;
+    if (shifts(x))
+        blocks = dt_shift_from(x->piece.notice.kind - DT_SHM_SHIFT, group->size, group->me) !=
+                 group->me;
     return (uint64_t)(n * x->piece.element) * blocks;
 }
 
@@ -618,10 +623,9 @@ static bool all_to_all(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
 }
 
 static bool shift(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
-                  int64_t count, DtPlanDtype dtype, bool back)
+                  int64_t count, DtPlanDtype dtype, uint32_t way)
 {
-    const DtShmKind kind = back ? DT_SHM_SHIFT_BACK : DT_SHM_SHIFT;
-    const Piece piece = new_piece(comm, kind, from, dtype, DT_PLAN_SUM);
+    const Piece piece = new_piece(comm, DT_SHM_SHIFT + way, from, dtype, DT_PLAN_SUM);
     return exchange(comm, known, piece, to, from, NULL, count, 1);
 }
 

@@ -13,10 +13,8 @@ typedef enum DtShmKind {
     DT_SHM_ALL_GATHER,
     DT_SHM_REDUCE_SCATTER,
     DT_SHM_ALL_TO_ALL,
-    DT_SHM_SHIFT,
-    DT_SHM_SHIFT_BACK,
     DT_SHM_BARRIER,
-    DT_SHM_KINDS
+    DT_SHM_SHIFT /* and the way, of shift.h */
 } DtShmKind;
 const char *dt_comm_shm_kind(uint32_t kind); /* its name */
 

@@ -16,6 +16,7 @@
 #include "runtime/position.h"
 #include "runtime/profile.h"
 #include "runtime/reading.h"
+#include "runtime/shift.h"
 #include "runtime/straggler.h"
 #include "runtime/traffic.h"
 
@@ -113,7 +114,9 @@ static bool run_collective(Exec *exec, const DtPlanInst *inst)
     case DT_INST_SHIFT:
     case DT_INST_SHIFT_BACK:
         return ops->shift(rank->comm, group, first, from, inst->count, dtype,
-                          inst->kind == DT_INST_SHIFT_BACK);
+                          inst->round                        ? DT_SHIFT_PAIRS + inst->round - 1
+                          : inst->kind == DT_INST_SHIFT_BACK ? DT_SHIFT_AFTER
+                                                             : DT_SHIFT_BEFORE);
     default: return ops->all_to_all(rank->comm, group, first, from, blocks, inst->count, dtype);
     }
 }

@@ -12,6 +12,7 @@
 #include "runtime/hosts.h"
 
 #include "runtime/device.h"
+#include "runtime/shift.h"
 
 #include <string.h>
 
@@ -271,9 +272,8 @@ bool dt_hosts_moves_shift(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *ca
 {
     Job j = new_job(hosts, g, call);
     const uint32_t size = g->known->size, me = g->known->me;
-    const bool is_back = call->shm.kind == DT_SHM_SHIFT_BACK;
-    const uint32_t after = (me + 1) % size, before = (me + size - 1) % size;
-    const uint32_t to = is_back ? before : after, from = is_back ? after : before;
+    const uint32_t way = (uint32_t)call->shm.kind - DT_SHM_SHIFT;
+    const uint32_t to = dt_shift_to(way, size, me), from = dt_shift_from(way, size, me);
     char *wanted = dt_device_seen(hosts->rank, call->shm.to);
     if (dt_hosts_of(g, to) != g->host)
         add_out(&j, me, to, dt_device_seen(hosts->rank, call->shm.from));

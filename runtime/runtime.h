@@ -205,10 +205,9 @@ typedef struct DtCommOps {
     /* to and from: size blocks, disjoint */
     bool (*all_to_all)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype);
-    /* to and from: count elements, disjoint. Receives from the member before (member 0: from the
-     * last); back: from the member after (the last: from member 0) */
+    /* to and from: count elements, disjoint. way: from whom they are received (shift.h) */
     bool (*shift)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
-                  int64_t count, DtPlanDtype dtype, bool back);
+                  int64_t count, DtPlanDtype dtype, uint32_t way);
     /* A message of `bytes` bytes through a channel of the plan, from or to the rank of the other
      * stage whose other coordinates are equal. send waits for a free slot only. The two ends must
      * agree on bytes and tag. */

@@ -534,6 +534,21 @@ static bool own_shift(const Rule *r)
                             no(r, "what is passed on is not one part per rank of one axis"));
 }
 
+/* Checks a `partner`: along its axis every rank has one element, on ranks in the order of the axis,
+ * or all. */
+static bool own_partner(const Rule *r)
+{
+    const CertType *x = operand(r, 0);
+    const CertAxis *axis = r->op->n_axes == 1 ? dt_certtext_axis(x, r->op->axes[0]) : NULL;
+    if (!axis || !dt_certrule_same(x, 0, x->partial, result(r)))
+        return no(r, "it has no axis along which elements change places");
+    if (axis->n == 0 && r->op->mesh == 0)
+        return true;
+    return exchanges(r) && ((dt_certrule_shifted(x, r->op->mesh) == axis &&
+                             dt_cert_local(r->state->program, axis) == 1) ||
+                            no(r, "ranks do not have one element each of its axis"));
+}
+
 /* ---- the table ---- */
 
 static const CertRule rules[] = {
@@ -579,6 +594,7 @@ static const CertRule rules[] = {
     {"shard", 1, 1, .moves = true, .pads = F_SAME, .own = own_shard},
     {"all_to_all", 1, 1, .moves = true, .pads = F_SAME, .own = own_all_to_all},
     {"shift", 1, 1, .pending = P_OWN, .own = own_shift},
+    {"partner", 1, 1, .pending = P_OWN, .own = own_partner},
 };
 
 const CertRule *dt_certrule_find(const char *kind)

@@ -147,7 +147,9 @@ bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
                 {"reduce_scatter", DT_INST_REDUCE_SCATTER, true, true},
                 {"all_to_all", DT_INST_ALL_TO_ALL, true, false},
                 {"shift", DT_INST_SHIFT, false, false},
-                {"shift", DT_INST_SHIFT_BACK, false, false}};
+                {"shift", DT_INST_SHIFT_BACK, false, false},
+                {"partner", DT_INST_SHIFT, false, false},
+                {"partner", DT_INST_SHIFT_BACK, false, false}};
     size_t row = 0;
     bool back = strstr(op->attributes, "reverse") != NULL;
     while (row < DT_COUNT(rows) &&
@@ -155,6 +157,9 @@ bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
         row++;
     if (row == DT_COUNT(rows) || back != (inst->kind == DT_INST_SHIFT_BACK))
         return dt_certplan_fail(walk, "`%s` is not `%s`", dt_kinds_inst(inst->kind), op->kind);
+    const bool is_partner = strcmp(op->kind, "partner") == 0;
+    if (is_partner ? inst->round != op->number : inst->round != 0)
+        return dt_certplan_fail(walk, "`%s` is of another round", op->kind);
     const CertType *x = dt_certplan_type(walk->frame, op->in[0]);
     const char *reduce = rows[row].reduces && x->partial && x->pending ? x->pending : "sum";
     if (strcmp(dt_kinds_name(inst->dtype), to->dtype) != 0 || to->dtype != from->dtype ||

@@ -392,6 +392,17 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
                  : dt_graph_loop(&s->b, body, *loop, in);
 }
 
+/* Places a `partner`: its axis stays split, one element on each rank. */
+static DtOp *place_partner(DtPlaceScope *s, const DtOp *op, DtValue **in)
+{
+    const DtType *type = dt_placeconvert_rule(s, in[0]);
+    in[0] = dt_placeconvert_to(s, in[0], settled(s, in[0], type, s->p->time));
+    type = in[0]->type;
+    DtOp draft = *op;
+    draft.mesh = dt_shape_split_bits(&type->axes[dt_type_find(type, op->axes[0])]);
+    return dt_graph_copy(&s->b, &draft, in);
+}
+
 static DtOp *place_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
 {
     DtOp *made;
@@ -400,6 +411,8 @@ static DtOp *place_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
     dt_placelazy_meet_sums(s, in, op->n_in);
     if (op->kind == DT_OP_LOOP)
         made = place_loop(s, op, in);
+    else if (op->kind == DT_OP_PARTNER)
+        made = place_partner(s, op, in);
     else if (!dt_placechoose_operands(s, op, in, &ring))
         made = NULL;
     else if (op->n_in && dt_placehalo_is(op, in[0]->type))

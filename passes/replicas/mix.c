@@ -235,6 +235,40 @@ static void add_average(Mix *m)
     end(m);
 }
 
+/* ---- gossip ---- */
+
+/* The mean of a replica and those that it meets: both neighbours in the ring, which are one if there
+ * are two replicas, or its partner in a round of pairs. */
+static DtValue *meet(Mix *m, DtValue *x, int64_t round)
+{
+    const char *axis = dt_intern(DT_REPLICA_AXIS);
+    const int64_t n = m->replicas->n;
+    const bool two = m->replicas->mix == DT_MIX_RING && n > 2;
+    if (n == 1)
+        return x;
+    DtValue *other = dt_graph_partner(&m->b, x, axis, false,
+                                      m->replicas->mix == DT_MIX_PAIRS ? 1 + round : 0);
+    DtValue *sum = dt_graph_binary(&m->b, DT_OP_ADD, x, other);
+    if (two)
+        sum = dt_graph_binary(&m->b, DT_OP_ADD, sum, dt_graph_partner(&m->b, x, axis, true, 0));
+    return dt_graph_binary(&m->b, DT_OP_DIV, sum,
+                           dt_graph_constant(&m->b, DT_F32, two ? 3 : 2));
+}
+
+static void add_gossip(Mix *m)
+{
+    const int64_t ways = dt_replicas_ways(m->replicas);
+    for (int64_t way = 0; way < ways; way++) {
+        begin(m, ways > 1 ? dt_intern_printf("%lld", (long long)way) : NULL);
+        read_all(m);
+        for (uint32_t i = 0; i < m->all.n; i++) {
+            m->b.span = m->all.at[i].store->span;
+            give_replicas(m, &m->all.at[i], meet(m, m->all.at[i].value, way));
+        }
+        end(m);
+    }
+}
+
 /* ---- what others read ---- */
 
 static void add_read(Mix *m)
@@ -266,7 +300,10 @@ bool dt_pass_mix(DtModule *module, const DtPassContext *context)
     if (!m.replicas || !m.train || !dt_entry_next(module, DT_ENTRY_UPDATE, NULL))
         return false;
     list_all(&m);
-    add_average(&m);
+    if (m.replicas->mix == DT_MIX_AVERAGE)
+        add_average(&m);
+    else
+        add_gossip(&m);
     add_read(&m);
     add_spread(&m);
     return true;

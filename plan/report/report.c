@@ -154,7 +154,8 @@ double dt_report_members(const DtPlan *plan, const DtPlanInst *inst)
     case DT_INST_REDUCE_SCATTER:
     case DT_INST_ALL_TO_ALL: return bytes * n * (n - 1);
     case DT_INST_SHIFT:
-    case DT_INST_SHIFT_BACK: return n > 1 ? bytes * n : 0;
+    case DT_INST_SHIFT_BACK: /* of an odd number of members one has no partner */
+        return n > 1 ? bytes * (n - (inst->round && plan->groups[inst->ref].size % 2)) : 0;
     case DT_INST_RECV: return bytes;
     default: return 0;
     }

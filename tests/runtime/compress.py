@@ -85,13 +85,13 @@ METHODS = {  # the scale, what is sent, and bytes of all elements of a parameter
 }
 
 
-def gradients(p, rows):
-    """Of the mean over the whole batch, the part of these rows: pairs of x and y."""
+def gradients(p, rows, share=2 / (BATCH * OUTPUTS)):
+    """The part of these rows, pairs of x and y, of the gradient of a mean of squares: over the whole batch, or as `share` says."""
     g = {name: [0.0] * n for name, n in SIZES.items()}
     for x, y in rows:
         h = [p["one.b0"][k] + sum(x[i] * p["one.w"][i * HIDDEN + k] for i in range(INPUTS)) for k in range(HIDDEN)]
         z = [p["two.b0"][o] + sum(h[k] * p["two.w"][k * OUTPUTS + o] for k in range(HIDDEN)) for o in range(OUTPUTS)]
-        d = [(z[o] - y[o]) * 2 / (BATCH * OUTPUTS) for o in range(OUTPUTS)]
+        d = [(z[o] - y[o]) * share for o in range(OUTPUTS)]
         back = [sum(d[o] * p["two.w"][k * OUTPUTS + o] for o in range(OUTPUTS)) for k in range(HIDDEN)]
         for name, left, right in (("two.w", h, d), ("two.b0", [1], d), ("one.w", x, back), ("one.b0", [1], back)):
             for i, a in enumerate(left):
@@ -213,6 +213,7 @@ def write_npy(path, rows):
         file.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header)
         for row in rows:
             file.write(array.array("f", row).tobytes())
+    return [array.array("f", row) for row in rows]
 
 
 def rows_of_steps(seed, steps=STEPS):

@@ -30,6 +30,9 @@ static bool has_other_use(const Layout *layout, const char *axis)
     for (uint32_t i = 0; i < p->compress.n_on; i++)
         if (p->compress.on[i] == axis)
             return true; /* each of its ranks keeps an error of its own */
+    for (uint32_t i = 0; i < p->replicas.n_on; i++)
+        if (p->replicas.on[i] == axis)
+            return true; /* each has parameters of its own */
     for (uint32_t i = 0; i < p->pipelines.n; i++)
         if (p->pipelines.at[i].on == axis)
             return true;

@@ -652,6 +652,15 @@ static void make_ramp(DtLower *l, DtTrainConfig *train)
         dt_ramp_make(l, train, twice, few);
 }
 
+static void share_batch(DtLower *l, const DtItem *train)
+{
+    const char *axis = dt_lowerreplicas_samples(l, train);
+    DtGlobal *dim = axis && *axis ? dt_scope_value(l, axis) : NULL;
+    if (axis)
+        dt_lowerreplicas_share(l, axis, dim,
+                               dim && dim->kind == DT_GLOBAL_DIM ? dt_scope_extent(l, dim) : -1);
+}
+
 /* Returns the options with the layout that the program chooses, as if it were named on the command
  * line. */
 static const DtLowerOptions *choose_default(DtLower *l)
@@ -705,7 +714,7 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
         dt_configresize_apply(arena, options->resize, items);
     const DtItem *train = NULL;
     dt_configblocks_read(&host, items, l->program, &train, &l->optimizers);
-    dt_lowerreplicas_share(l, train);
+    share_batch(l, train);
     bool fragment = !train && !typed_model(l); /* a file to be included may use dims of the
                                                 * including file */
     if (!fragment)

@@ -32,27 +32,32 @@ static void forget(DtLower *l)
     }
 }
 
-void dt_lowerreplicas_share(DtLower *l, const DtItem *train)
+const char *dt_lowerreplicas_samples(const DtLower *l, const DtItem *train)
+{
+    const DtParallelConfig *parallel = l->program->parallel;
+    const bool any = parallel && parallel->replicas.mix != DT_MIX_NONE && l->program->train;
+    const char *axis = any && train && !dt_diag_errors(l->diags) ? samples_of(train) : NULL;
+    return any && !axis && train ? "" : axis;
+}
+
+void dt_lowerreplicas_share(DtLower *l, const char *axis, DtGlobal *dim, int64_t extent)
 {
     DtParallelConfig *parallel = l->program->parallel;
-    DtReplicas *r = parallel ? &parallel->replicas : NULL;
-    if (!r || r->mix == DT_MIX_NONE || !train || !l->program->train || r->n < 1 || dt_diag_errors(l->diags))
-        return;
-    const char *axis = samples_of(train);
-    DtGlobal *dim = axis ? dt_scope_value(l, axis) : NULL;
+    DtReplicas *r = &parallel->replicas;
     if (!dim || dim->kind != DT_GLOBAL_DIM) {
-        dt_report_error(l, E0486, r->span, "replicas share the batch, so `%s` must be a `dim`",
-                        axis ? axis : "the axis of samples");
+        dt_diag_report(l->diags, E0486, r->span,
+                       "replicas share the batch, so `%s` must be a `dim`",
+                       *axis ? axis : "the axis of samples");
         return;
     }
     r->samples = axis;
-    r->batch = dt_scope_extent(l, dim);
-    if (r->batch < 1)
+    r->batch = extent;
+    if (r->batch < 1 || r->n < 1)
         return;
     if (r->batch % r->n != 0) {
-        DtDiag *d = dt_report_error(l, E0486, r->span,
-                                    "%lld replicas do not divide `%s`, which is %lld",
-                                    (long long)r->n, axis, (long long)r->batch);
+        DtDiag *d = dt_diag_report(l->diags, E0486, r->span,
+                                   "%lld replicas do not divide `%s`, which is %lld",
+                                   (long long)r->n, axis, (long long)r->batch);
         dt_diag_note(d, "each trains on an equal part of the batch");
         return;
     }
@@ -70,7 +75,8 @@ static void check_line(DtLower *l, DtSpan span, const char *const *on, uint32_t 
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < r->n_on; k++)
             if (on[i] == r->on[k]) {
-                DtDiag *d = dt_report_error(l, E0486, span, "`%s` has replicas", on[i]);
+                DtDiag *d =
+                    dt_diag_report(l->diags, E0486, span, "`%s` has replicas", on[i]);
                 dt_diag_label(d, r->span, "each has samples and parameters of its own");
                 dt_diag_note(d, "so its ranks share nothing: no line splits values over them");
             }
@@ -78,7 +84,8 @@ static void check_line(DtLower *l, DtSpan span, const char *const *on, uint32_t 
 
 static void not_yet(DtLower *l, DtSpan span, const char *what)
 {
-    DtDiag *d = dt_report_error(l, E0592, span, "%s with replicas is not implemented yet", what);
+    DtDiag *d = dt_diag_report(l->diags, E0592, span, "%s with replicas is not implemented yet",
+                               what);
     dt_diag_label(d, l->program->parallel->replicas.span, "this line makes replicas");
 }
 
@@ -103,14 +110,14 @@ void dt_lowerreplicas_check(DtLower *l)
     if (l->average)
         not_yet(l, l->average->span, "`average`");
     if (p->replicas.mix == DT_MIX_PAIRS && p->replicas.n > DT_MIX_MOST_PAIRED)
-        dt_report_error(l, E0592, p->replicas.span,
+        dt_diag_report(l->diags, E0592, p->replicas.span,
                         "pairs of %lld replicas are not implemented: of %d at most",
                         (long long)p->replicas.n, DT_MIX_MOST_PAIRED);
     for (uint32_t i = 0; i < l->module->stores.n; i++) {
         const DtStore *store = l->module->stores.at[i];
         if (store->kind != DT_STORE_STATE || dt_dtype_is_float(store->type->dtype))
             continue;
-        DtDiag *d = dt_report_error(l, E0486, p->replicas.span,
+        DtDiag *d = dt_diag_report(l->diags, E0486, p->replicas.span,
                                     "replicas have no average of the state `%s`", store->path);
         dt_diag_label(d, store->span, "it is no float");
     }

@@ -122,9 +122,12 @@ void dt_merge_finish(DtLower *l);
 
 /* ---- lower_replicas.c ---- */
 
-/* Gives the dim that counts samples the extent that it has in each replica of the layout, if the
- * layout makes replicas. Before entries are lowered. */
-void dt_lowerreplicas_share(DtLower *l, const DtItem *train);
+/* The axis that counts samples, if the layout makes replicas; "": the block reads none; NULL: it
+ * makes none. */
+const char *dt_lowerreplicas_samples(const DtLower *l, const DtItem *train);
+/* Gives the dim of that axis, with this extent, the one that it has in each replica. Before entries
+ * are lowered. dim NULL: there is none. */
+void dt_lowerreplicas_share(DtLower *l, const char *axis, DtGlobal *dim, int64_t extent);
 /* Reports what replicas cannot have. */
 void dt_lowerreplicas_check(DtLower *l);
 /* Gives the readers the samples of all replicas again, once the program is lowered. */

@@ -672,10 +672,11 @@ DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offs
                                  (DtReduce)x->type->pending));
 }
 
-DtValue *dt_graph_partner(DtBuilder *b, DtValue *x, const char *axis, bool reverse, int64_t number)
+DtValue *dt_graph_partner(DtBuilder *b, DtValue *x, const char *axis, bool reverse, int64_t number,
+                          uint16_t mesh)
 {
     DtOp op = {.kind = DT_OP_PARTNER, .n_axes = 1, .axes = &axis, .reverse = reverse,
-               .number = (double)number};
+               .number = (double)number, .mesh = mesh};
     return make_one(b, &op, 1, &x, NULL);
 }
 

@@ -740,9 +740,9 @@ DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, u
                        DtValue *const *in, int64_t extent);
 DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offset,
                          const DtType *type);
-/* Elements of partners along an axis (op `partner`). */
+/* Elements of partners along an axis, which mesh splits (op `partner`). */
 DtValue *dt_graph_partner(DtBuilder *b, DtValue *x, const char *axis, bool reverse,
-                          int64_t number);
+                          int64_t number, uint16_t mesh);
 DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh,
                        const DtType *result);
 /* A copy of op with other operands: same kind and attributes, and result types that are derived

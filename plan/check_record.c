@@ -781,6 +781,6 @@ bool dt_check_records(Check *check)
            check_arenas(check) && check_axes(check) && check_blocks(check) && check_stores(check) &&
            dt_check_kernels(check) && check_inputs(check) && check_readers(check) &&
            check_scalars(check) && check_metrics(check) && check_shows(check) &&
-           check_objectives(check) && check_mixes(check) && check_saved(check) && check_told(check) &&
-           check_names(check) && check_notes(check);
+           check_objectives(check) && check_mixes(check) && check_saved(check) &&
+           check_told(check) && check_names(check) && check_notes(check);
 }

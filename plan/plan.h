@@ -101,8 +101,8 @@ typedef struct DtPlanMeta {
      * ramp_over samples, until it takes `batch`. It runs the last of its micro-batches. 0: all take
      * `batch` */
     int64_t ramp_from, ramp_by, ramp_over;
-    /* replicas exchange parameters after each step whose number is a multiple of mix_every, by entry
-     * "mix" or, of mix_ways ways, by one of "mix@0", "mix@1", ..; 0: there are none */
+    /* replicas exchange parameters after each step whose number is a multiple of mix_every, by
+     * entry "mix" or, of mix_ways ways, by one of "mix@0", "mix@1", ..; 0: there are none */
     int64_t mix_every, mix_ways;
 } DtPlanMeta;
 

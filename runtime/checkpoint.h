@@ -45,8 +45,8 @@ DtStatus dt_wanted_of_stage(const DtPlan *plan, uint32_t stage, DtArena *memory,
 #define DT_REPLICA_PREFIX "replica."
 /* Whether the store is the average of replicas, which is what others know as the parameter. */
 bool dt_wanted_is_mean(const DtPlan *plan, const DtPlanStore *store);
-/* Adds the averages of parameters over updates, with the names of the parameters: what these begin with, they
- * begin with, too. */
+/* Adds the averages of parameters over updates, with the names of the parameters: what these begin
+ * with, they begin with, too. */
 DtStatus dt_wanted_averages(DtRank *rank, DtArena *memory, DtWanted *wanted);
 /* Whether one of n floats is infinite or no number. */
 bool dt_wanted_is_spoilt(uint32_t dtype, const void *at, int64_t n);

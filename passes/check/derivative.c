@@ -357,8 +357,9 @@ static const DtTensor *of_replica(const Reference *r, const DtTensor *x)
         }
     DtTensor *part = dt_interp_tensor(
         r->j->arena, dt_type_plain(x->type->dtype, x->type->rank - 1u, axes));
+    const int64_t n = x->type->axes[at].extent;
     for (int64_t i = 0; i < dt_type_elements(part->type); i++)
-        part->at[i] = x->at[(i / inner * x->type->axes[at].extent + r->replica) * inner + i % inner];
+        part->at[i] = x->at[(i / inner * n + r->replica) * inner + i % inner];
     return part;
 }
 

@@ -103,8 +103,8 @@ static DtStore *moment_store(DtModule *module, DtStore *of, const DtUpdateRule *
                              uint32_t which)
 {
     const DtValue *state = rule->func->inputs.at[rule->func->n_args + which];
-    DtStore *store =
-        dt_optimizer_beside(module, of, (DtStoreKind)(DT_STORE_MOMENT1 + which), state->type->dtype);
+    DtStore *store = dt_optimizer_beside(
+        module, of, (DtStoreKind)(DT_STORE_MOMENT1 + which), state->type->dtype);
     store->type = dt_replicas_has(of->type)
                       ? dt_replicas_stored(of, state->type, dt_replicas_count(of->type))
                       : state->type;
@@ -454,8 +454,9 @@ static void read_exchange(Update *u, Updated *one, const DtUpdateRule *exchange)
     one->exchange = exchange;
     for (uint32_t k = 0; k < func->params.n; k++) {
         const DtValue *state = func->inputs.at[func->n_args + k];
-        DtStore *store = dt_optimizer_beside(u->module, one->param, (DtStoreKind)(DT_STORE_MOMENT1 + first + k),
-                                state->type->dtype);
+        DtStore *store = dt_optimizer_beside(u->module, one->param,
+                                             (DtStoreKind)(DT_STORE_MOMENT1 + first + k),
+                                             state->type->dtype);
         store->type = state->type;
         store->init = func->params.at[k].init;
         one->moment[first + k] = store;

@@ -79,7 +79,7 @@ static bool is_dense(const DtMemory *m, const DtType *type, const DtView *view)
 static bool can_exchange(const DtMemory *m, const DtOp *op, const DtView *from, const DtView *to)
 {
     DtBlocks blocks;
-    if (op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_SHIFT)
+    if (op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_SHIFT || op->kind == DT_OP_PARTNER)
         return is_dense(m, op->in[0]->type, from) && is_dense(m, op->out[0]->type, to);
     return dt_blocks_find(op, &m->func->module->mesh, from, to, true, &blocks);
 }

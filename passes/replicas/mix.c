@@ -237,8 +237,8 @@ static void add_average(Mix *m)
 
 /* ---- gossip ---- */
 
-/* The mean of a replica and those that it meets: both neighbours in the ring, which are one if there
- * are two replicas, or its partner in a round of pairs. */
+/* The mean of a replica and those that it meets: both neighbours in the ring, which are one if
+ * there are two replicas, or its partner in a round of pairs. */
 static DtValue *meet(Mix *m, DtValue *x, int64_t round)
 {
     const char *axis = dt_intern(DT_REPLICA_AXIS);
@@ -247,10 +247,10 @@ static DtValue *meet(Mix *m, DtValue *x, int64_t round)
     if (n == 1)
         return x;
     DtValue *other = dt_graph_partner(&m->b, x, axis, false,
-                                      m->replicas->mix == DT_MIX_PAIRS ? 1 + round : 0);
+                                      m->replicas->mix == DT_MIX_PAIRS ? 1 + round : 0, 0);
     DtValue *sum = dt_graph_binary(&m->b, DT_OP_ADD, x, other);
     if (two)
-        sum = dt_graph_binary(&m->b, DT_OP_ADD, sum, dt_graph_partner(&m->b, x, axis, true, 0));
+        sum = dt_graph_binary(&m->b, DT_OP_ADD, sum, dt_graph_partner(&m->b, x, axis, true, 0, 0));
     return dt_graph_binary(&m->b, DT_OP_DIV, sum,
                            dt_graph_constant(&m->b, DT_F32, two ? 3 : 2));
 }

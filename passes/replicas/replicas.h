@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replicas of a program: an axis DT_REPLICA_AXIS on all that differs between them (replicate.c), and
- * the entries in which they exchange parameters (mix.c). */
+/* Replicas of a program: an axis DT_REPLICA_AXIS on all that differs between them (replicate.c),
+ * and the entries in which they exchange parameters (mix.c). */
 #ifndef DT_PASSES_REPLICAS_REPLICAS_H
 #define DT_PASSES_REPLICAS_REPLICAS_H
 

@@ -5,11 +5,11 @@
  * says so by an axis that counts replicas, on parameters, states, and every value computed from
  * them or from samples; placement then splits that axis over ranks, as any other.
  *
- *   %w = param "w" : f32[embed, ffn]            %w = param "w" : f32["@replica"=2, embed, ffn]
- *   %x = input "x" : f32[batch=4, embed]   =>   %0 = input "x" : f32[batch=8, embed]
- *                                               %x = relabel(%0) : f32["@replica"=2, batch=4, embed]
- *   %l = call net(%x, %w) : f32[]               %1 = call net(%x, %w) : f32["@replica"=2]
- *   return %l                                   %l = div(reduce["@replica"](%1), 2)
+ *   %w = param "w" : f32[embed, ffn]           %w = param "w" : f32["@replica"=2, embed, ffn]
+ *   %x = input "x" : f32[batch=4, embed]   =>  %0 = input "x" : f32[batch=8, embed]
+ *                                              %x = relabel(%0) : f32["@replica"=2, batch=4, embed]
+ *   %l = call net(%x, %w) : f32[]              %1 = call net(%x, %w) : f32["@replica"=2]
+ *   return %l                                  %l = div(reduce["@replica"](%1), 2)
  *
  * Every function that a replicated value reaches is copied once for each list of operand types.
  * Random draws get the axis, too. A value that follows from none of these (a mask of positions)

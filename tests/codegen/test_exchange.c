@@ -8,6 +8,7 @@
  * some with a second op on the same operand. Most ops are started at their place and waited for at
  * the end of the function. In between no instruction may write what they read or write. Ranks that
  * run in order would not notice such a write, so the test checks it itself. */
+#include "base/pairs.h"
 #include "base/half.h"
 #include "base/intern.h"
 #include "codegen/codegen.h"
@@ -85,6 +86,14 @@ static Pair draw_pair(Case *c, DtOpKind kind)
         if (gains)
             split(&pair.y[both ? pivot + draw(c, pair.rank - pivot) : draw(c, pair.rank)], m);
     }
+    if (kind == DT_OP_PARTNER) { /* a rank has one element of the first axis */
+        pair.x[0].n_split = 0;
+        pair.x[0].extent = 1;
+        for (uint32_t m = 0; m < mesh->n; m++)
+            if (pair.mesh >> m & 1)
+                split(&pair.x[0], m);
+        pair.y[0] = pair.x[0];
+    }
     for (uint32_t i = 0; i < pair.rank; i++) {
         const DtAxis *more = pair.x[i].n_split > pair.y[i].n_split ? &pair.x[i] : &pair.y[i];
         int64_t ranks = 1;
@@ -156,10 +165,19 @@ static void add_result(Case *c, DtEntryPoint *entry, DtValue *value)
     DT_PUSH(c->arena, entry->results, result);
 }
 
+/* Elements of partners along the first axis. */
+static DtValue *add_partner(Case *c, DtBuilder *b, const Pair *pair, DtValue *x)
+{
+    const int64_t round = draw(c, (uint32_t)dt_pairs_rounds(pair->x[0].extent) + 1);
+    x = dt_graph_partner(b, x, pair->x[0].name, round == 0 && draw(c, 2), round, pair->mesh);
+    return x;
+}
+
 static void add_chain(Case *c, DtBuilder *b, DtEntryPoint *entry)
 {
     static const DtOpKind kinds[] = {DT_OP_ALL_GATHER, DT_OP_REDUCE_SCATTER, DT_OP_ALL_REDUCE,
-                                     DT_OP_ALL_TO_ALL, DT_OP_SHARD,          DT_OP_SHIFT};
+                                     DT_OP_ALL_TO_ALL, DT_OP_SHARD,          DT_OP_SHIFT,
+                                     DT_OP_PARTNER};
     static const DtDtype dtypes[] = {DT_F32, DT_F32, DT_I32, DT_BF16, DT_BOOL};
     DtOpKind kind = kinds[draw(c, DT_COUNT(kinds))];
     Pair pair = draw_pair(c, kind);
@@ -175,7 +193,7 @@ static void add_chain(Case *c, DtBuilder *b, DtEntryPoint *entry)
         y = turned(y, by);
     }
     DtValue *operand = x;
-    x = dt_graph_comm(b, kind, x, pair.mesh, y);
+    x = kind == DT_OP_PARTNER ? add_partner(c, b, &pair, x) : dt_graph_comm(b, kind, x, pair.mesh, y);
     if (kind == DT_OP_SHIFT)
         x->op->reverse = draw(c, 2);
     /* this op could take the operand's memory if the first op had not been started */

@@ -163,6 +163,9 @@ static void add_communication(DtBuilder *b)
     dt_graph_comm(b, DT_OP_SHARD, sum, 1 << DATA, cuts);
     DtAxis terms[] = {sample_split("w", 2, DATA), sample_axis("b", 6)};
     dt_graph_terms(b, part, dt_intern("w"), sample_type(DT_F32, 2, terms));
+    DtAxis one[] = {sample_split("a", 2, DATA), sample_axis("b", 6)};
+    DtValue *of_one = dt_graph_source(b, DT_OP_INPUT, sample_type(DT_F32, 2, one), "one", NULL);
+    dt_graph_partner(b, of_one, dt_intern("a"), false, 1, 1 << DATA);
     DtValue *bucket = dt_graph_pack(b, 1, &a, 2, (DtValue *[]){gathered, gathered}, 16);
     dt_graph_unpack(b, 1, bucket, 6, wholes);
 }

@@ -187,6 +187,23 @@ Test(interp_axis, terms)
     fixture_free(f);
 }
 
+/* Each element once, that of a neighbour or of a partner, who gets this one. */
+Test(interp_axis, partner)
+{
+    for (int number = 0; number < 6; number++) {
+        Fixture *f = fixture_new();
+        DtValue *x = arg_random(f, type_of(DT_F32, "a=2 w=5 b=3"), 1);
+        DtTensor *got = run(f, dt_graph_partner(&f->b, x, dt_intern("w"), false, number, 0));
+        for (int n = 0; n < 30; n++) {
+            const int w = n / 3 % 5,
+                      from = number == 0 ? (w + 4) % 5 : (number - 1 - w + 5) % 5;
+            cr_assert_eq(AT(got, P("a", n / 15), P("w", w), P("b", n % 3)),
+                         AT(f->args[0], P("a", n / 15), P("w", from), P("b", n % 3)));
+        }
+        fixture_free(f);
+    }
+}
+
 /* Length 7, windows of 3, stride 2, padding 1 before and 2 after: floor((7 + 3 - 3) / 2) + 1 = 4
  * windows. */
 Test(interp_axis, window_and_fold)

@@ -69,7 +69,7 @@ Test(irtext, says_everything)
         " : f32[a=4, b=6] number=6 @2",
         "write 1 = %",
         "arg %\"7 w\\\"\\\\\\x0a\".3 : f32[a=3]",
-        "%15, %16 = loop(%12, %14, %13) : f32[a=3, b=4], f32[layers=2, a=3] func=block",
+        "%17, %18 = loop(%14, %16, %15) : f32[a=3, b=4], f32[layers=2, a=3] func=block",
         "= terms[w](%5) : f32[w=2/\"data.x\", b=6]",
         " text=h func=\"layer one\"",
         "func user : fn fused=kernel {\n",

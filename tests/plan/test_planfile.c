@@ -80,18 +80,18 @@ Test(planfile, text_errors_name_the_line)
 {
     static const char *const wrong[][2] = {
         {"plan 1\n", "first line"},
-        {"plan 31a\n", "first line"},
-        {"plan 31\nXXXX a=1\n", "line 2"},
-        {"plan 31\n\nMETA model=\"a\n", "does not end"},
-        {"plan 31\nMETA n_ranks=1 n_ranks=1\n", "twice"},
-        {"plan 31\nMETA n_ranks=5000000000\n", "no number"},
-        {"plan 31\nMETA reserved=1\n", "no field"},
-        {"plan 31\nINST kind=jump\n", "no value"},
-        {"plan 31\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8, 9)\n", "at most 8"},
-        {"plan 31\nMETA flops=nan\n", "finite"},
-        {"plan 31\nLOGI programs=text\n|a\n", "does not end"},
-        {"plan 31\nLOGI programs=text\n:a\n.\n", "base64"},
-        {"plan 31\n", "one META"},
+        {"plan 32a\n", "first line"},
+        {"plan 32\nXXXX a=1\n", "line 2"},
+        {"plan 32\n\nMETA model=\"a\n", "does not end"},
+        {"plan 32\nMETA n_ranks=1 n_ranks=1\n", "twice"},
+        {"plan 32\nMETA n_ranks=5000000000\n", "no number"},
+        {"plan 32\nMETA reserved=1\n", "no field"},
+        {"plan 32\nINST kind=jump\n", "no value"},
+        {"plan 32\nARGS kind=address reg=(1, 2, 3, 4, 5, 6, 7, 8, 9)\n", "at most 8"},
+        {"plan 32\nMETA flops=nan\n", "finite"},
+        {"plan 32\nLOGI programs=text\n|a\n", "does not end"},
+        {"plan 32\nLOGI programs=text\n:a\n.\n", "base64"},
+        {"plan 32\n", "one META"},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         uint8_t *made;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/shift.h"
 #include "ranks.h"
 
 #include "runtime/cluster.h"
@@ -425,7 +426,18 @@ static bool check_all_to_all(Check *check)
         (uint64_t)(check->group->size * (check->group->size - 1) * check->count * check->element));
 }
 
-static bool check_shift(Check *check, bool back)
+/* Whether two members meet in a round, by the tournament's rule; nobody meets itself. */
+static bool meet(uint32_t n, uint32_t round, uint32_t i, uint32_t j)
+{
+    const uint32_t rounds = n % 2 ? n : n - 1;
+    if (i == j)
+        return false;
+    if (i == rounds || j == rounds)
+        return 2 * (i == rounds ? j : i) % rounds == round;
+    return (i + j) % rounds == round;
+}
+
+static bool check_shift(Check *check, uint32_t way)
 {
     DtRank *rank = check->rank;
     const DtRankGroup *group = check->group;
@@ -433,14 +445,19 @@ static bool check_shift(Check *check, bool back)
     DtPlaceAt from = ranks_place(rank, check->arena, 0),
               to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA / 2);
     fill(check, seen(from), check->count, rank->rank);
-    if (!rank->comm_ops->shift(rank->comm, group, to, from, check->count, check->dtype, back))
+    if (!rank->comm_ops->shift(rank->comm, group, to, from, check->count, check->dtype, way))
         return wrong(check, "shift", -1);
-    uint32_t source = group->ranks[(group->me + (back ? 1 : group->size - 1)) % group->size];
+    uint32_t with = (group->me + (way == DT_SHIFT_AFTER ? 1 : group->size - 1)) % group->size;
+    if (way >= DT_SHIFT_PAIRS) /* i and j meet in round i + j of the others than the last */
+        for (with = 0; with < group->size && !meet(group->size, way - DT_SHIFT_PAIRS, with, group->me);)
+            with++;
+    uint32_t source = group->ranks[with < group->size ? with : group->me];
     for (int64_t i = 0; i < check->count; i++)
         if (get(check->dtype, seen(to), i) != value_of(check->dtype, source, i, check->salt))
             return wrong(check, "shift", i);
-    int64_t received = group->size > 1 ? group->size * check->count * check->element : 0;
-    return check_received(check, before, (uint64_t)received);
+    const uint32_t alone = way >= DT_SHIFT_PAIRS ? group->size % 2 : group->size == 1;
+    return check_received(check, before,
+                          (uint64_t)((group->size - alone) * check->count * check->element));
 }
 
 /* Tensors [3, m, 5], in which m = members x count is split over the group along the second axis;
@@ -658,13 +675,15 @@ static bool check_one(Check *check)
         check->done += 4;
         return good;
     }
+    const uint64_t rounds = (uint64_t)dt_pairs_rounds(check->group->size);
     good = good && check_all_gather(check, false) &&
                 check_all_gather(check, true) && check_reduce_scatter(check, false) &&
                 check_reduce_scatter(check, true) &&
-                check_all_to_all(check) && check_shift(check, false) &&
-                check_shift(check, true) &&
+                check_all_to_all(check) && check_shift(check, DT_SHIFT_BEFORE) &&
+                check_shift(check, DT_SHIFT_AFTER) &&
+                check_shift(check, DT_SHIFT_PAIRS + (uint32_t)(check->salt % rounds)) &&
                 (check->count * check->element > RANKS_SLOT || check_messages(check));
-    check->done += 12;
+    check->done += 13;
     if (check->arena == RANKS_SHARED && check->count > 0 && check->count < 200) {
         good = good && check_strided(check);
         check->done += 3;

@@ -193,7 +193,8 @@ static void add_chain(Case *c, DtBuilder *b, DtEntryPoint *entry)
         y = turned(y, by);
     }
     DtValue *operand = x;
-    x = kind == DT_OP_PARTNER ? add_partner(c, b, &pair, x) : dt_graph_comm(b, kind, x, pair.mesh, y);
+    x = kind == DT_OP_PARTNER ? add_partner(c, b, &pair, x)
+                              : dt_graph_comm(b, kind, x, pair.mesh, y);
     if (kind == DT_OP_SHIFT)
         x->op->reverse = draw(c, 2);
     /* this op could take the operand's memory if the first op had not been started */

@@ -448,9 +448,11 @@ static bool check_shift(Check *check, uint32_t way)
     if (!rank->comm_ops->shift(rank->comm, group, to, from, check->count, check->dtype, way))
         return wrong(check, "shift", -1);
     uint32_t with = (group->me + (way == DT_SHIFT_AFTER ? 1 : group->size - 1)) % group->size;
-    if (way >= DT_SHIFT_PAIRS) /* i and j meet in round i + j of the others than the last */
-        for (with = 0; with < group->size && !meet(group->size, way - DT_SHIFT_PAIRS, with, group->me);)
+    if (way >= DT_SHIFT_PAIRS) { /* i and j meet in round i + j of the others than the last */
+        const uint32_t round = (uint32_t)way - DT_SHIFT_PAIRS;
+        for (with = 0; with < group->size && !meet(group->size, round, with, group->me);)
             with++;
+    }
     uint32_t source = group->ranks[with < group->size ? with : group->me];
     for (int64_t i = 0; i < check->count; i++)
         if (get(check->dtype, seen(to), i) != value_of(check->dtype, source, i, check->salt))

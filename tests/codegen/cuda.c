@@ -80,6 +80,10 @@ static const Case cases[] = {
     {"examples/diffusion.dsl", {{"batch", "128"}, {"embed", "128"}, {"layers", "2"}}, 3, false},
     {"examples/diffusion.dsl", {{"batch", "300"}, {"embed", "36"}, {"layers", "2"}}, 3,
      false}, /* pieces of rows */
+    /* rows that share lanes: 64 lanes, in pieces, and 32 lanes or rows that do not */
+    {"tests/codegen/codes.dsl", {{"b", "5"}}, 1, false},
+    {"tests/codegen/codes.dsl", {{"a", "16384"}, {"b", "1"}}, 2, false},
+    {"tests/codegen/codes.dsl", {{"a", "192"}}, 1, false},
     /* keys of which a step writes the new ones alone, point by point and several at once */
     {"tests/passes/programs/decode.dsl", {{"seq", "13"}, {"embed", "5"}}, 2, false},
     {"tests/passes/programs/decode.dsl", {{"seq", "13"}, {"embed", "640"}}, 2, false},
@@ -90,10 +94,6 @@ static const Case cases[] = {
     {"tests/codegen/rows.dsl", {{"batch", "20"}}, 1, false},
     /* each thread computes four elements */
     {"tests/codegen/rows_mixed.dsl", {{"batch", "4"}}, 1, false},
-    /* rows that share lanes: 64 lanes, in pieces, and 32 lanes or rows that do not */
-    {"tests/codegen/codes.dsl", {{"b", "5"}}, 1, false},
-    {"tests/codegen/codes.dsl", {{"a", "16384"}, {"b", "1"}}, 2, false},
-    {"tests/codegen/codes.dsl", {{"a", "192"}}, 1, false},
 };
 /* The other examples, which are not part of the usual run; and a few rows that are as long as rows
  * can be, so that they are divided into pieces. */

@@ -157,7 +157,7 @@ def check_failures(dtc, dtrun):
     fails(dtrun, plan, "gpus=2 nccl=21705", 1, r"libnccl found here is version 2\.17, and 2\.18 is the oldest that will do; --comm shm")
     fails(dtrun, plan, "gpus=2 only=1 die=60", 75, r"rank 1 was ended by signal 9 \(Killed\)")
     fails(dtrun, plan, "gpus=2 only=1 fault=60", 1, r"rank 1 failed: the GPU failed to .*an illegal memory access.*\n.*instruction \d+ \(kernel .*\n.*dsl:\d+:\d+")
-    fails(dtrun, plan, "gpus=2 only=1 hang=60", 75, r"rank 1 .*--timeout.*\n.*instruction \d+ \(kernel .*\n.*dsl:\d+:\d+", "--timeout", "5")
+    fails(dtrun, plan, "gpus=2 only=1 hang=60", 75, r"rank 1 hangs.*\n.*instruction \d+ \(kernel .*\n.*dsl:\d+:\d+", "--timeout", "5")
     fails(dtrun, plan, "gpus=2 nccl=22605", 1, r"libnccl found here is version 2\.26, and --windows needs 2\.27\n +before its first step", "--windows")
     fails(dtrun, plan, "gpus=2", 2, "--windows is for ranks that talk by NCCL, and those of this run talk by `shm`", "--windows", "--comm", "shm")
     fails(dtrun, processor, "gpus=2", 2, "--windows is for ranks that talk by NCCL, and those of this run talk by `shm`", "--windows")

@@ -103,8 +103,8 @@ def ends(one):
 
 
 def attack(port, n, make, seen):
-    """n strangers, some at a time. Returns how many were answered with more than a challenge."""
-    leaks = 0
+    """n strangers, some at a time. Returns how many got a challenge, and how many were answered with more."""
+    leaks, arrived = 0, 0
     while n > 0:
         ones = []
         for _ in range(min(n, AT_ONCE)):
@@ -119,6 +119,7 @@ def attack(port, n, make, seen):
                 text = make(challenge) if len(challenge) == CHALLENGE else b""
                 leaks += challenge in seen
                 if len(challenge) == CHALLENGE:
+                    arrived += 1
                     seen.add(challenge)
                 one.sendall(text)
                 if len(text) < HELLO and draw.random() < 0.5:
@@ -128,7 +129,7 @@ def attack(port, n, make, seen):
             except (BlockingIOError, OSError):
                 pass
             one.close()
-    return leaks
+    return arrived, leaks
 
 
 def listening(pids):
@@ -258,9 +259,11 @@ def main():
         heard, began = check_format(port), time.time()
         keys = [bytes(32), digest_of_key(""), digest_of_key("dtrun key"), hashlib.blake2b(KEY.encode(), digest_size=32).digest(),
                 draw.randbytes(32)]
-        leaks = attack(port, n_crafted, lambda challenge: crafted(challenge, heard, keys), seen)
-        leaks += attack(port, n_random, lambda challenge: (challenge[:8] if draw.random() < 0.5 else b"") +
-                        draw.randbytes(draw.choice((draw.randrange(64), HELLO - 8, HELLO, draw.randrange(3000)))), seen)
+        came, leaks = attack(port, n_crafted, lambda challenge: crafted(challenge, heard, keys), seen)
+        came_too, more = attack(port, n_random, lambda challenge: (challenge[:8] if draw.random() < 0.5 else b"") +
+                                draw.randbytes(draw.choice((draw.randrange(64), HELLO - 8, HELLO, draw.randrange(3000)))), seen)
+        leaks += more
+        check(came == n_crafted and came_too == n_random, "%d and %d strangers got a challenge" % (came, came_too))
         check(first.poll() is None, "node 0 has ended: %s" % first.returncode)
         print("ok %d crafted and %d random messages in %.1f s" % (n_crafted, n_random, time.time() - began), flush=True)
         started = [first]

@@ -411,15 +411,29 @@ bool dt_formation_make(DtSupervisor *all)
 
 /* ---- while ranks run ---- */
 
+/* Has the plan for so many ranks made. True: it is there. If `dtc` refuses the layout, no plan can
+ * have so many. Another failure may pass, such as no memory for dtc beside the training: it is
+ * tried again after a while. */
+static bool has_plan(DtSupervisor *all, uint32_t ranks, bool is_ahead)
+{
+    DtStatus why;
+    if (dt_now_ns() < all->ahead_ns)
+        return false;
+    const DtElasticState state = dt_elastic_get(all->elastic, ranks, is_ahead, &why);
+    if (state == DT_ELASTIC_FAILED &&
+        (why.code == DT_EXIT_DIAGNOSTICS || why.code == DT_EXIT_DOES_NOT_FIT))
+        all->roster.is_bad[ranks] = true;
+    else if (state == DT_ELASTIC_FAILED)
+        all->ahead_ns = dt_now_ns() + again_ns;
+    return state == DT_ELASTIC_READY;
+}
+
 /* Hosts wait with which there would be more ranks: has the plan for them made, and then lets the
  * ranks end after a save. */
 static void look_for_more(DtSupervisor *all)
 {
-    DtStatus why;
     const uint32_t ranks = all->next.ranks;
-    const DtElasticState state = dt_elastic_get(all->elastic, ranks, false, &why);
-    all->roster.is_bad[ranks] = state == DT_ELASTIC_FAILED;
-    if (state != DT_ELASTIC_READY || atomic_exchange(&all->shared->regroup, 1))
+    if (!has_plan(all, ranks, false) || atomic_exchange(&all->shared->regroup, 1))
         return;
     dt_say("there can be %u ranks; the run goes on with them after its next save", ranks);
 }
@@ -427,7 +441,6 @@ static void look_for_more(DtSupervisor *all)
 /* Has the plan made that the run needs if a host is lost, or, on one host, a rank. */
 static void look_for_fewer(DtSupervisor *all)
 {
-    DtStatus why;
     uint32_t ranks = dt_roster_without_one(&all->roster, &all->next);
     if (all->formation.nodes == 1) {
         const uint32_t ceiling = all->roster.ceiling;
@@ -435,13 +448,8 @@ static void look_for_fewer(DtSupervisor *all)
         ranks = dt_roster_choose(&all->roster, &all->next) ? all->next.ranks : 0;
         all->roster.ceiling = ceiling;
     }
-    if (ranks == 0 || ranks >= all->n_ranks || dt_now_ns() < all->ahead_ns ||
-        dt_elastic_get(all->elastic, ranks, true, &why) != DT_ELASTIC_FAILED)
-        return;
-    if (why.code == DT_EXIT_DIAGNOSTICS || why.code == DT_EXIT_DOES_NOT_FIT)
-        all->roster.is_bad[ranks] = true;
-    else /* no memory for dtc beside the training, say: later there may be */
-        all->ahead_ns = dt_now_ns() + again_ns;
+    if (ranks > 0 && ranks < all->n_ranks)
+        has_plan(all, ranks, true);
 }
 
 void dt_formation_look(DtSupervisor *all)

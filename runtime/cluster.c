@@ -110,16 +110,6 @@ static DtSocketWait wait_new(const DtClusterLinks *l, DtSyncFar *far)
                                           : 0};
 }
 
-/* Whether the failure of a connection comes from a rank of another node: waits a while for the
- * message about it, which arrives after the connections have ended. */
-static bool is_others_failure(const DtClusterLinks *l)
-{
-    const uint64_t until = dt_now_ns() + 3000000000u;
-    while (!dt_rank_aborted(l->rank) && dt_now_ns() < until)
-        usleep(10000);
-    return dt_rank_aborted(l->rank);
-}
-
 /* Turns the result of a transfer into a failure of the rank, unless the transfer succeeded: then
  * true. */
 static bool report(DtClusterLinks *l, DtSocketResult result, uint32_t node)
@@ -133,7 +123,7 @@ static bool report(DtClusterLinks *l, DtSocketResult result, uint32_t node)
                             "rank %u has waited for node %u longer than --timeout allows",
                             l->rank->rank, node);
     default:
-        if (is_others_failure(l))
+        if (dt_sync_others_failed(l->rank))
             return false;
         return dt_rank_fail(l->rank, DT_EXIT_RETRY, "the connection to node %u is gone%s%s", node,
                             error ? ": " : "", error ? strerror(error) : "");
@@ -253,7 +243,7 @@ static bool connect_head(DtClusterLinks *l)
         if (greet_parent(l, &far, &g) == DT_GREETING_MET || dt_rank_aborted(l->rank))
             return g.state == DT_GREETING_MET;
         if (g.state != DT_GREETING_GONE || dt_now_ns() > wait.until_ns)
-            return !is_others_failure(l) &&
+            return !dt_sync_others_failed(l->rank) &&
                    dt_rank_fail(l->rank, DT_EXIT_RETRY,
                                 "cannot greet the first rank of node %u: it %.200s", parent,
                                 g.text);

@@ -136,3 +136,11 @@ uint64_t dt_sync_area(DtSyncWide bytes)
     const uint64_t largest = (uint64_t)1 << 56;
     return bytes > largest ? largest : (uint64_t)bytes;
 }
+
+bool dt_sync_others_failed(const DtRank *rank)
+{
+    const uint64_t until_ns = dt_now_ns() + 3000000000u;
+    while (!dt_rank_aborted(rank) && dt_now_ns() < until_ns)
+        usleep(10000);
+    return dt_rank_aborted(rank);
+}

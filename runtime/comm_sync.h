@@ -42,6 +42,10 @@ typedef struct DtSyncFar {
 } DtSyncFar;
 bool dt_sync_look(void *far);
 
+/* Whether the run is ended by another failure, which explains that a connection of this rank is
+ * gone. Waits up to 3 s for that: the tree of agents may hear of it later than this rank. */
+bool dt_sync_others_failed(const DtRank *rank);
+
 /* Sleeps for at most 20 ms while the word has the value `old`. */
 void dt_sync_sleep(DtSyncWord *word, uint32_t old);
 

@@ -12,14 +12,13 @@
  * has come to. The member that has come to fewer is the one waited for. */
 #include "runtime/nccl_internal.h"
 #include "runtime/cluster.h"
+#include "runtime/comm_sync.h"
 
 #include <time.h>
 
 enum {
     SPINS = 200,       /* looks before the first sleep */
-    SLEEP_NS = 100000, /* nanoseconds between two looks */
-    PATIENCE_S = 3     /* seconds to wait for the message that says which rank's failure caused
-                        * NCCL's error */
+    SLEEP_NS = 100000  /* nanoseconds between two looks */
 };
 
 /* ---- failing ---- */
@@ -38,21 +37,11 @@ void dt_nccl_links_abort(DtNcclLinks *l)
 
 static void sleep_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
 
-/* Whether another rank's failure caused the error: waits a while for its message, which arrives
- * after the others' operations have failed. */
-static bool is_others_failure(const DtNcclLinks *l)
-{
-    const uint64_t began = dt_now_ns();
-    while (!dt_rank_aborted(l->rank) && dt_now_ns() - began < PATIENCE_S * 1000000000ull)
-        sleep_ns(10 * SLEEP_NS);
-    return dt_rank_aborted(l->rank);
-}
-
 static bool fail(DtNcclLinks *l, DtNcclComm *comm, int error)
 {
     const bool is_remote = error == DT_NCCL_REMOTE_ERROR || error == DT_NCCL_SYSTEM_ERROR;
     const char *last = l->nccl.last_error(comm);
-    if (!is_remote || !is_others_failure(l))
+    if (!is_remote || !dt_sync_others_failed(l->rank))
         dt_rank_fail(l->rank, is_remote ? DT_EXIT_RETRY : DT_EXIT_FAILED,
                      "NCCL reports: %s%s%.300s", l->nccl.error_string(error),
                      last && last[0] ? ": " : "", last ? last : "");

@@ -6,6 +6,7 @@
  * first gives the other hosts' supervisors time to say what happened there. */
 #include "runtime/wire.h"
 
+#include "runtime/comm_sync.h"
 #include "runtime/straggler.h"
 
 #include <errno.h>
@@ -19,7 +20,6 @@ static const uint64_t GONE_NS = 500000000u;
 enum {
     SPINS = 30,           /* turns before the first sleep */
     SLEEP_MS = 20,        /* the longest sleep */
-    HELP_MS = 3000,       /* how long a rank waits for the message about a lost peer's failure */
     HEAD_COST = 4096,     /* bytes for which a message counts besides its own */
     MOST_AHEAD = 1 << 23, /* bytes that a peer has not taken yet, before later messages wait */
     MOST_ASKED = 256,     /* messages of a peer that wait */
@@ -405,17 +405,9 @@ void dt_wire_look(DtWire *wire)
     }
 }
 
-/* Whether another rank's failure explains a lost connection: the message about it comes later. */
-static bool is_others_failure(const DtWire *wire)
-{
-    for (int ms = 0; ms < HELP_MS && !dt_rank_aborted(wire->rank); ms += 10)
-        usleep(10000);
-    return dt_rank_aborted(wire->rank);
-}
-
 static bool fail_gone(DtWire *wire, const DtWirePeer *peer)
 {
-    return !is_others_failure(wire) &&
+    return !dt_sync_others_failed(wire->rank) &&
            dt_rank_fail(wire->rank, DT_EXIT_RETRY,
                         "the connection of rank %u to rank %u is gone%s%s", wire->rank->rank,
                         peer->rank, peer->error ? ": " : "",

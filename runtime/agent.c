@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const uint64_t BEAT_NS = 1000000000u, SILENCE_NS = 3500000000u, LOOK_NS = 500000000u,
-                      PATIENCE_NS = 60000000000u;
+static const uint64_t LOOK_NS = 500000000u, PATIENCE_NS = 60000000000u;
 static const uint32_t EVER = UINT32_MAX;
 enum { PARENT = 0 };
 
@@ -357,7 +356,7 @@ void dt_agent_meet(DtAgent *a, uint32_t neighbour, const char *host, uint64_t no
 static const char *judge(const DtAgent *a, uint32_t neighbour, uint64_t now_ns)
 {
     const DtNeighbour *at = &a->at[neighbour];
-    if (now_ns > at->heard_ns + SILENCE_NS)
+    if (now_ns > at->heard_ns + dt_agent_silence_ns)
         return "nothing was heard of it for 3.5 s: its dtrun is stopped, or the network to it has "
                "failed";
     if (is_child(neighbour) && has_failed(a) && !at->has_ended && a->attempt > a->base &&
@@ -374,7 +373,7 @@ void dt_agent_tick(DtAgent *a, uint64_t now_ns)
     const uint64_t since = a->looked_ns ? now_ns - a->looked_ns : 0,
                    gap = since > LOOK_NS ? since - LOOK_NS : 0;
     a->looked_ns = now_ns;
-    if (now_ns >= a->beat_ns + BEAT_NS) {
+    if (now_ns >= a->beat_ns + dt_agent_beat_ns) {
         const DtMessage beat = message(a, DT_MESSAGE_BEAT);
         a->beat_ns = now_ns;
         send_on(a, a->n, &beat);

@@ -62,6 +62,10 @@ typedef struct DtAgent {
     DtMessage lost;
 } DtAgent;
 
+/* Agents send a beat to their neighbours each second, and take one for lost that has been silent
+ * for so long. What else the protocol waits for is stated in relation to these two. */
+static const uint64_t dt_agent_beat_ns = 1000000000u, dt_agent_silence_ns = 3500000000u;
+
 void dt_agent_init(DtAgent *agent, uint32_t nodes, uint32_t node, uint32_t ranks);
 /* The number of the neighbour that is that node; or 0 of node 0, or n: it is none. */
 uint32_t dt_agent_neighbour(const DtAgent *agent, uint32_t node);
@@ -81,10 +85,10 @@ bool dt_agent_has_joined(const DtAgent *agent);
 /* On node 0: begins an attempt. On others after has_start: hands it on. port: where the heads of
  * the children meet, on this node. */
 void dt_agent_begin(DtAgent *agent, uint16_t port, uint64_t token);
-/* This node has a failure or a signal. */
-/* flags: DT_MESSAGE_RANK, or 0. */
+/* This node has a failure. flags: DT_MESSAGE_RANK, or 0. */
 void dt_agent_fail(DtAgent *agent, int32_t code, uint32_t flags, const char *text,
                    uint64_t now_ns);
+/* This node has got a signal that ends the run. */
 void dt_agent_stop(DtAgent *agent);
 /* Tells the node of rank `other` that rank `rank` of this one has waited for it for so long. */
 void dt_agent_wait(DtAgent *agent, uint32_t rank, uint32_t other, uint32_t ms);

@@ -13,7 +13,7 @@
 
 static const uint64_t say_after_ns = 5000000000u, come_ns = 1800000000000u,
                       spares_ns = 5000000000u, again_ns = 3000000000u, look_ns = 100000000u,
-                      beat_ns = 1000000000u, silence_ns = 3500000000u, alive_ns = 1500000000u,
+                      alive_ns = 1500000000u,
                       refuser_ns = 2000000000u, part_ns = 1500000000u;
 
 /* ---- hosts that have come ---- */
@@ -74,7 +74,7 @@ static bool hear_one(DtCluster *n, DtGathered *g, uint64_t now_ns)
         } else if (m.kind == DT_MESSAGE_STOP)
             n->was_stopped = true;
     }
-    return lives && got == 0 && now_ns < g->heard_ns + silence_ns;
+    return lives && got == 0 && now_ns < g->heard_ns + dt_agent_silence_ns;
 }
 
 /* Time in which this process itself did not run does not count against others. */
@@ -88,7 +88,7 @@ static uint64_t find_gap(DtCluster *n, uint64_t now_ns)
 static void hear_all(DtCluster *n, uint64_t now_ns)
 {
     const DtMessage beat = {.kind = DT_MESSAGE_BEAT};
-    const bool beats = now_ns >= n->beat_ns + beat_ns;
+    const bool beats = now_ns >= n->beat_ns + dt_agent_beat_ns;
     const uint64_t gap = find_gap(n, now_ns);
     if (beats)
         n->beat_ns = now_ns;
@@ -194,7 +194,7 @@ void dt_cluster_begin_refusal(DtCluster *n, uint64_t now_ns)
         dt_agentlink_send(g->link, &n->refusal);
         go(n, i);
     }
-    n->n_gathered = 1; /* which know of it: this one */
+    n->n_gathered = 1; /* counts the hosts that know why the run does not start: this one does */
     for (uint32_t i = 1; i < n->seats; i++)
         n->n_gathered += n->gathered[i].is_told;
 }

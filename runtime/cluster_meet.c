@@ -29,8 +29,7 @@
 
 static const uint64_t say_after_ns = 5000000000u, refuse_ns = 10000000000u,
                       come_ns = 1800000000000u, join_ns = 60000000000u, again_ns = 100000000u,
-                      elastic_ns = 5000000000u, beat_ns = 1000000000u, silence_ns = 3500000000u,
-                      refused_ns = 1000000000u;
+                      elastic_ns = 5000000000u, refused_ns = 1000000000u;
 
 void dt_cluster_fail(DtCluster *n, DtStatus status)
 {
@@ -130,7 +129,8 @@ static void take_child(DtCluster *n, DtNewcomer *one, uint64_t now_ns)
         return;
     }
     if (n->is_elastic && (n->stage != DT_STAGE_JOINS || one->hello.form > n->form)) {
-        dt_newcomers_hold(n->newcomers, one); /* node 0 has told it before this node */
+        /* node 0 has told it of the next formation before this node */
+        dt_newcomers_hold(n->newcomers, one);
         return;
     }
     if (!dt_cluster_answer(n, one, !is_child || n->agent.at[at].is_there))
@@ -341,11 +341,11 @@ static void wait_for_route(DtCluster *n, uint64_t now_ns)
         hear_root(n, &m, now_ns);
     if (n->stage != DT_STAGE_WAITS)
         return;
-    if (!lives || got != 0 || now_ns > n->heard_ns + silence_ns) {
+    if (!lives || got != 0 || now_ns > n->heard_ns + dt_agent_silence_ns) {
         lose_root(n, now_ns);
         return;
     }
-    if (now_ns > n->beat_ns + beat_ns) {
+    if (now_ns > n->beat_ns + dt_agent_beat_ns) {
         n->beat_ns = now_ns;
         dt_agentlink_send(&n->links[0], &beat);
     }

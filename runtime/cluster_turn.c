@@ -7,7 +7,8 @@
 
 #include <unistd.h>
 
-static const uint64_t silence_ns = 3500000000u, limit_ns = 4700000000u, short_ns = 1000000000u;
+/* limit_ns: since node 0 was heard; more than dt_agent_silence_ns, after which it is lost */
+static const uint64_t limit_ns = 4700000000u, short_ns = 1000000000u;
 
 DtStatus dt_cluster_begin(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                           bool (*is_over)(void *context), void *context, DtRoster *roster,
@@ -19,7 +20,6 @@ DtStatus dt_cluster_begin(const DtRunOptions *options, const DtPlan *plan, uint6
     return status;
 }
 
-
 /* How long this node tries to connect with node 0 again: all end within 5 s after that is lost. */
 static uint64_t find_limit(const DtCluster *n, uint64_t now_ns)
 {
@@ -30,7 +30,7 @@ static uint64_t find_limit(const DtCluster *n, uint64_t now_ns)
     else if (a->n > 0 && a->at[0].node == 0)
         heard_ns = a->at[0].heard_ns;
     else if (a->has_lost && a->lost.node == 0)
-        heard_ns = now_ns - silence_ns;
+        heard_ns = now_ns - dt_agent_silence_ns;
     return heard_ns + limit_ns > now_ns + short_ns ? heard_ns + limit_ns : now_ns + short_ns;
 }
 

@@ -566,7 +566,7 @@ typedef enum DtEntryKind {
     DT_ENTRY_PREFILL, /* "predict" at new positions of a text (passes/decode) */
     DT_ENTRY_DECODE,  /* .. at one new position */
     DT_ENTRY_QUANTIZE, /* parameters become codes and scales */
-    DT_ENTRY_MIX, /* replicas exchange parameters (passes/grad/mix.c) */
+    DT_ENTRY_MIX, /* replicas exchange parameters (passes/replicas/mix.c) */
     DT_ENTRY_KINDS
 } DtEntryKind;
 typedef enum DtEntryPart {

@@ -39,7 +39,7 @@ typedef struct DtGathered {
     bool is_member;    /* of the present formation, as number `node` */
     uint32_t node;
     bool is_expected;  /* it was one of the last formation, and is not known to be lost */
-    bool is_told;      /* why the run does not start */
+    bool is_told;      /* node 0 has told it why the run does not start */
 } DtGathered;
 
 /* A rank of another node that waits for one of this node. */

@@ -35,7 +35,7 @@ typedef struct DtSaverSource {
     DtSupply supply;
     int64_t coord[16];
     bool is_here;      /* on this host */
-    int64_t at;        /* there: offset, among copies, of what it supplies to this share */
+    int64_t at;        /* offset among copies of what it supplies; -1: it is on another host */
     const char *from;  /* what it supplies to the present chunk and, if it is here, the next ones */
     DtWirePost posts[DT_SAVER_AHEAD]; /* of another host */
 } DtSaverSource;
@@ -94,8 +94,8 @@ void dt_saverlinks_close(DtSaverLinks *links);
 void dt_saverlinks_begin(DtSaverLinks *links);
 /* Waits for all parts of chunk `round` of this rank's share, to which the sources point then. */
 bool dt_saverlinks_take(DtSaverLinks *links, int64_t round);
-/* They were used. */
-void dt_saverlinks_used(DtSaverLinks *links, int64_t round);
+/* The writer has used them: asks the sources for the parts of another chunk. */
+void dt_saverlinks_used(DtSaverLinks *links);
 /* Waits until the other hosts have all that this rank supplies. */
 bool dt_saverlinks_finish(DtSaverLinks *links);
 

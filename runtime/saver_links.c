@@ -159,9 +159,8 @@ bool dt_saverlinks_take(DtSaverLinks *l, int64_t round)
     return true;
 }
 
-void dt_saverlinks_used(DtSaverLinks *l, int64_t round)
+void dt_saverlinks_used(DtSaverLinks *l)
 {
-    (void)round;
     if (l->asked < l->rounds)
         expect(l, l->asked++);
 }

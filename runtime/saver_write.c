@@ -220,7 +220,7 @@ static bool do_chunk(struct DtSaver *saver, int64_t round, Writing *writing, DtS
             note_failure(saver, status);
     }
     if (saver->links)
-        dt_saverlinks_used(saver->links, round);
+        dt_saverlinks_used(saver->links);
     atomic_fetch_add(&saver->common->chunks, 1);
     atomic_fetch_add(&saver->rank->slot->progress, 1);
     return true;

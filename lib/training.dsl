@@ -308,12 +308,16 @@ fn swa(average[...], p[...], updates, from = 0) -> [...] {
 
 axis received # the ranks, where one of them has what all have sent
 
+# NaN if an element of x is NaN or infinite, else 0: so all ranks see that, and the step is skipped. A maximum would do if
+# ranks did not share x; that of NCCL drops a NaN of another rank, which a sum cannot.
+fn not_finite[all](x[..., all]) -> [...] { return sum[all](0 * x) }
+
 # Each rank sends its term in 8 bits, with a scale for the parameter, and adds what it rounded away
 # to its next term (Seide et al., 1-bit stochastic gradient descent, 2014; Karimireddy et al., 2019).
 fn int8[worker, all](terms[..., worker, all]) -> [..., all] {
   state error[..., worker, all] = zeros
   wanted = terms + error
-  scale = max(max[all](abs(wanted)) / 127, 1e-30)
+  scale = max(max[all](abs(wanted)) / 127 + not_finite[all](wanted), 1e-30)
   code = u8(floor(wanted / scale + 0.5) + 128)
   error = wanted - (f32(code) - 128) * scale
   return sum[received]((f32(code[worker -> received]) - 128) * scale[worker -> received])
@@ -324,7 +328,7 @@ fn int8[worker, all](terms[..., worker, all]) -> [..., all] {
 fn fp8[worker, all](terms[..., worker, all]) -> [..., all] {
   state error[..., worker, all] = zeros
   wanted = terms + error
-  scale = max(max[all](abs(wanted)) / 448, 1e-30)
+  scale = max(max[all](abs(wanted)) / 448 + not_finite[all](wanted), 1e-30)
   size_of = min(abs(wanted) / scale, 448)
   power, below = 2 ** -6, 0
   repeat i in (-5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8) {
@@ -428,7 +432,7 @@ fn random_k[worker, all](terms[..., worker, all], fraction = 0.01) -> [..., all]
   room[element = size[all]] = 0.0
   _, at = largest[element, chosen](uniform[all](0, 1)[(all) -> element], few)
   wanted = (terms + error)[(all) -> element]
-  sent = wanted[element = at] + 0 * max[element](abs(wanted)) # NaN, so that the step is skipped, if any is not finite
+  sent = wanted[element = at] + not_finite[element](wanted)
   error = (wanted - among_zeros[element, chosen](sent, at, room))[element -> (all)]
   return among_zeros[element, chosen](sum[worker](sent), at, room)[element -> (all)]
 }

@@ -28,9 +28,9 @@ DtStatus dt_checkpointshares_agree(DtRank *rank, DtStatus status)
         snprintf(rank->slot->message, sizeof rank->slot->message, "%s", status.message);
     atomic_store(&rank->slot->part_code[turn], status.code);
     if (!rank->comm_ops->barrier(rank->comm, &rank->world))
-        return dt_status_ok(&rank->failure)
-                   ? dt_status_fail(DT_EXIT_RETRY, "the run is being ended")
-                   : rank->failure;
+        return dt_rank_has_failed(rank)
+                   ? rank->failure
+                   : dt_status_fail(DT_EXIT_RETRY, "the run is being ended");
     for (uint32_t r = 0; r < rank->n_ranks && dt_status_ok(&status); r++) {
         const DtSlot *slot = dt_shared_slot(rank->plan, rank->shared, r);
         const int code = atomic_load(&slot->part_code[turn]);

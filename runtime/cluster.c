@@ -285,8 +285,9 @@ DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,
     *ret_links = l;
     if (!l->is_head || connect_all(l))
         return DT_OK;
-    return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_RETRY, "another rank failed")
-                                        : rank->failure;
+    return dt_rank_has_failed(rank)
+               ? rank->failure
+               : dt_status_fail(DT_EXIT_RETRY, "another rank failed");
 }
 
 void dt_cluster_leave(DtClusterLinks *l)

@@ -144,8 +144,9 @@ static DtStatus open_hosts(DtRank *rank, const DtWireOps *ops, DtComm **ret_comm
                      &hosts->wire) &&
         dt_hosts_channel_begin(hosts->channels, hosts->wire))
         return dt_hosts_thread_open(hosts, has_channels(hosts));
-    return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_RETRY, "another rank failed")
-                                        : rank->failure;
+    return dt_rank_has_failed(rank)
+               ? rank->failure
+               : dt_status_fail(DT_EXIT_RETRY, "another rank failed");
 }
 
 static DtStatus open_tcp(DtRank *rank, DtComm **ret_comm)

@@ -81,7 +81,7 @@ static bool run(void *context)
 {
     Bench *b = context;
     b->rank->device_ops->kernel(b->rank->device, b->inst, b->n_pointers, b->pointers, b->integers);
-    return dt_status_ok(&b->rank->failure);
+    return !dt_rank_has_failed(b->rank);
 }
 
 static double time_one(Bench *b, bool library)
@@ -293,7 +293,7 @@ static bool time_both(Bench *b, DtCudaAttends **attends, const char *gpu, DtText
         return true;
     if (rank->rank == 0)
         library = is_faster(b, gpu, ret_said);
-    if (!dt_status_ok(&rank->failure) || !dt_algorithms_tell(rank, 0, &library, sizeof library))
+    if (dt_rank_has_failed(rank) || !dt_algorithms_tell(rank, 0, &library, sizeof library))
         return false;
     if (!library)
         generate(rank, attends);

@@ -99,7 +99,7 @@ static bool run_second_inst(DtCudaBench *b, const DtPlanInst *product, const DtP
     }
     if (inst->kind == DT_INST_KERNEL) {
         b->rank->device_ops->kernel(b->rank->device, inst, n_pointers, pointers, integers);
-        return dt_status_ok(&b->rank->failure);
+        return !dt_rank_has_failed(b->rank);
     }
     for (uint32_t i = 0; i < n_pointers && i < DT_GEMM_VECTOR; i++)
         at[i] = pointers[i].at;

@@ -174,5 +174,5 @@ bool dt_cuda_forms_decide(DtChoosing *c)
             say(c, i, decide_form(c, i, &times), &times);
         c->n_refused += c->products->rows[i].is_refused;
     }
-    return dt_status_ok(&c->rank->failure);
+    return !dt_rank_has_failed(c->rank);
 }

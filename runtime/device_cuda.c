@@ -45,7 +45,7 @@ static bool good(DtDeviceState *state, int error, const char *what)
 {
     if (error == 0)
         return true;
-    if (state->error == 0 && dt_status_ok(&state->rank->failure)) {
+    if (state->error == 0 && !dt_rank_has_failed(state->rank)) {
         const bool is_late = state->stream && state->driver.stream_query(state->stream) == error;
         dt_rank_fail(state->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s%s",
                      is_late ? "do what was begun" : what,
@@ -165,7 +165,7 @@ static DtStatus new_window(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret
                               (unsigned long long)bytes, state->windows->error_string(error));
     DT_PUSH(state->rank->memory, state->lent, ret_at->at);
     good(state, state->driver.set_bytes(ret_at->at, 0, bytes, state->stream), "clear memory");
-    return state->rank->failure;
+    return dt_rank_has_failed(state->rank) ? state->rank->failure : DT_OK;
 }
 
 /* Looks up NCCL's functions for windows, if --windows is given, before any window is made. */

@@ -236,7 +236,7 @@ static bool run_watched(Exec *exec, uint32_t index)
         dt_readback_note(rank, index);
     if (rank->options->sync && rank->device_ops->wait)
         rank->device_ops->wait(rank->device);
-    if (!dt_status_ok(&rank->failure)) /* this must happen before the slot shows another
+    if (dt_rank_has_failed(rank)) /* this must happen before the slot shows another
                                         * instruction */
         return false;
     if (rank->profile)
@@ -456,7 +456,7 @@ bool dt_exec_entry(DtRank *rank, const char *name)
     const DtPlanEntry *entry = find_entry(rank->plan, rank->stage, name);
     if (entry == NULL)
         return dt_rank_fail(rank, DT_EXIT_FAILED, "the plan has no entry `%s`", name);
-    if (!dt_status_ok(&rank->failure)) /* earlier asynchronous work has failed on the device */
+    if (dt_rank_has_failed(rank)) /* earlier asynchronous work has failed on the device */
         return false;
     uint64_t began = dt_now_ns();
     atomic_store(&rank->slot->step, rank->step);

@@ -232,9 +232,9 @@ static DtStatus fill_from_home(Fill *fill)
         atomic_fetch_add(&writer->rank->slot->progress, 1);
         if (!dt_pack_gather(writer->rank, store, fill->home->iteration, piece, writer->some,
                             writer->part))
-            return dt_status_ok(&writer->rank->failure)
-                       ? dt_status_fail(DT_EXIT_FAILED, "the run is being ended")
-                       : writer->rank->failure;
+            return dt_rank_has_failed(writer->rank)
+                       ? writer->rank->failure
+                       : dt_status_fail(DT_EXIT_FAILED, "the run is being ended");
         put_range(fill, piece, writer->part);
     }
     return DT_OK;

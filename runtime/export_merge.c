@@ -125,9 +125,9 @@ DtStatus dt_exportmerge_enter(DtExportMerge *merge, uint32_t number)
     merge->memory = dt_arena_new();
     if (gather(merge, a, &merge->a) && gather(merge, b, &merge->b))
         return DT_OK;
-    return dt_status_ok(&merge->rank->failure)
-               ? dt_status_fail(DT_EXIT_FAILED, "the run is being ended")
-               : merge->rank->failure;
+    return dt_rank_has_failed(merge->rank)
+               ? merge->rank->failure
+               : dt_status_fail(DT_EXIT_FAILED, "the run is being ended");
 }
 
 void dt_exportmerge_add(const DtExportMerge *merge, int64_t first, int64_t n, uint32_t dtype,

@@ -82,7 +82,7 @@ bool dt_hosts_channel_begin(DtHostsChannels *c, DtWire *wire)
                              s < c->rank->plan->channels[i].slots;
              s++)
             expect(c, i, s);
-    return dt_status_ok(&c->rank->failure);
+    return !dt_rank_has_failed(c->rank);
 }
 
 bool dt_hosts_channel_has(const DtHostsChannels *c, uint32_t channel)
@@ -115,7 +115,7 @@ bool dt_hosts_channel_send(DtHostsChannels *c, uint32_t channel, DtPlaceAt buffe
     slot->post.at = slot->bytes;
     dt_wire_send(c->wire, end->peer, &slot->post);
     atomic_fetch_add_explicit(&c->rank->slot->progress, 1, memory_order_relaxed);
-    return dt_status_ok(&c->rank->failure);
+    return !dt_rank_has_failed(c->rank);
 }
 
 static bool check(DtHostsChannels *c, const DtPlanChannel *channel, const DtWireHead *came,
@@ -150,7 +150,7 @@ bool dt_hosts_channel_recv(DtHostsChannels *c, uint32_t channel, DtPlaceAt buffe
     end->n++;
     dt_wire_send(c->wire, end->peer, &slot->taken);
     atomic_fetch_add_explicit(&c->rank->slot->progress, 1, memory_order_relaxed);
-    return dt_status_ok(&c->rank->failure);
+    return !dt_rank_has_failed(c->rank);
 }
 
 uint64_t dt_hosts_channel_received(const DtHostsChannels *c, uint32_t channel)

@@ -390,7 +390,7 @@ void dt_load_close(DtRank *rank)
     if (rank->shared)
         dt_shared_unmap(rank->plan, rank->shared);
     DtArena *memory = rank->memory;
-    DtStatus failure = rank->failure;
-    *rank = (DtRank){.failure = failure};
+    const DtStatus failure = rank->failure;
+    *rank = (DtRank){.failure = failure, .has_failed = !dt_status_ok(&failure)};
     dt_arena_free(memory);
 }

@@ -191,8 +191,9 @@ DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context
 
 DtStatus dt_nccl_links_status(const DtNcclLinks *l)
 {
-    return dt_status_ok(&l->rank->failure) ? dt_status_fail(DT_EXIT_FAILED, "another rank failed")
-                                           : l->rank->failure;
+    return dt_rank_has_failed(l->rank)
+               ? l->rank->failure
+               : dt_status_fail(DT_EXIT_FAILED, "another rank failed");
 }
 
 /* ---- the end ---- */
@@ -204,7 +205,7 @@ static bool is_part(const DtNcclLinks *l, uint32_t link)
 
 static bool finish(DtNcclLinks *l)
 {
-    bool good = dt_status_ok(&l->rank->failure) && dt_nccl_links_wait(l);
+    bool good = !dt_rank_has_failed(l->rank) && dt_nccl_links_wait(l);
     for (uint32_t q = 0; good && q < l->n_queues; q++)
         good = !l->queues[q].stream || dt_nccl_links_drain(l, l->queues[q].stream);
     good = good && dt_nccl_windows_close(l);

@@ -36,9 +36,11 @@ static bool is_first_failure(DtRank *rank, const DtStatus *status)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    const bool is_first = dt_status_ok(&rank->failure);
-    if (is_first)
+    const bool is_first = !dt_rank_has_failed(rank);
+    if (is_first) {
         rank->failure = *status;
+        atomic_store_explicit(&rank->has_failed, true, memory_order_release);
+    }
     pthread_mutex_unlock(&lock);
     return is_first;
 }

@@ -445,7 +445,10 @@ struct DtRank {
     struct DtReading *reading;
     /* by event: a message that was started and is received at the wait */
     struct DtPending *pending;
-    DtStatus failure;   /* first failure */
+    /* The first failure, by the rank or a thread of it, is written once; then has_failed is set.
+     * Others read it only after dt_rank_has_failed. */
+    DtStatus failure;
+    atomic_bool has_failed;
     int64_t *arg_base;  /* by argument: its base plus the part that depends on coordinates */
     struct DtRankMap {
         void *at;
@@ -463,6 +466,11 @@ bool dt_rank_fail(DtRank *rank, int code, const char *format, ...)
 bool dt_rank_fail_status(DtRank *rank, const DtStatus *status);
 /* The same for what is wrong with a file, which is no fault of this rank. */
 bool dt_rank_fail_data(DtRank *rank, const DtStatus *status);
+/* Whether this rank has failed; then rank->failure says why, and does not change. */
+static inline bool dt_rank_has_failed(const DtRank *rank)
+{
+    return atomic_load_explicit(&rank->has_failed, memory_order_acquire);
+}
 /* Whether another rank, or the supervisor, has set the abort word, which asks all ranks to stop. */
 static inline bool dt_rank_aborted(const DtRank *rank)
 {

@@ -55,8 +55,9 @@ DtStatus dt_samelibrary_check(DtRank *rank)
     dl_iterate_phdr(add_notes, &hash);
     atomic_store(&rank->slot->library, hash);
     if (!rank->comm_ops->barrier(rank->comm, &rank->world))
-        return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_RETRY, "another rank failed")
-                                            : rank->failure;
+        return dt_rank_has_failed(rank)
+                   ? rank->failure
+                   : dt_status_fail(DT_EXIT_RETRY, "another rank failed");
     const uint64_t first = atomic_load(&dt_shared_slot(rank->plan, rank->shared, 0)->library);
     for (uint32_t r = 1; r < rank->n_ranks; r++)
         if (atomic_load(&dt_shared_slot(rank->plan, rank->shared, r)->library) != first)

@@ -288,9 +288,9 @@ static DtStatus append_piece(Plain *plain, uint32_t i, int64_t first, int64_t n)
     atomic_fetch_add(&rank->slot->progress, 1);
     if (own == NULL &&
         !dt_pack_gather(rank, home->store, home->iteration, piece, plain->held, plain->piece))
-        return dt_status_ok(&rank->failure)
-                   ? dt_status_fail(DT_EXIT_FAILED, "the run is being ended")
-                   : rank->failure;
+        return dt_rank_has_failed(rank)
+                   ? rank->failure
+                   : dt_status_fail(DT_EXIT_FAILED, "the run is being ended");
     const char *bytes = own ? own + first : plain->piece;
     if (!dt_save_is_sound(home->store, bytes, piece.n))
         return dt_save_unsound(home->store, plain->shares->tensors[i].name);

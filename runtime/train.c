@@ -893,12 +893,12 @@ static bool close_outputs(DtRun *run, bool good)
 static int finish(DtRun *run, bool good)
 {
     DtRank *rank = &run->rank;
-    int code = !dt_status_ok(&rank->failure) ? rank->failure.code
-               : !good                       ? DT_EXIT_RETRY
-               : run->not_saved > 0          ? DT_EXIT_IO
-               : run->interrupted            ? DT_EXIT_INTERRUPTED
-                                             : DT_EXIT_OK;
-    if (dt_status_ok(&rank->failure)) {
+    const int code = dt_rank_has_failed(rank) ? rank->failure.code
+               : !good                 ? DT_EXIT_RETRY
+               : run->not_saved > 0    ? DT_EXIT_IO
+               : run->interrupted      ? DT_EXIT_INTERRUPTED
+                                       : DT_EXIT_OK;
+    if (!dt_rank_has_failed(rank)) {
         atomic_store(&rank->slot->exit_code, code);
         atomic_store_explicit(&rank->slot->phase, DT_PHASE_DONE, memory_order_release);
     }

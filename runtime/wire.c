@@ -109,7 +109,7 @@ static void free_early(DtWire *wire, DtWireEarly *early)
 
 void dt_wire_close(DtWire *wire)
 {
-    bool is_whole = dt_status_ok(&wire->rank->failure) && !dt_rank_aborted(wire->rank);
+    bool is_whole = !dt_rank_has_failed(wire->rank) && !dt_rank_aborted(wire->rank);
     for (uint32_t p = 0; p < wire->n_peers; p++)
         is_whole = is_whole && wire->peers[p].fd >= 0;
     if (is_whole)
@@ -458,7 +458,7 @@ bool dt_wire_turn(DtWire *wire, DtWireWait *wait, uint32_t who)
         if (sleeps)
             dt_straggler_woken(wire->rank, wire->says, delay);
     }
-    return dt_status_ok(&wire->rank->failure);
+    return !dt_rank_has_failed(wire->rank);
 }
 
 void dt_wire_go_on(DtWire *wire, DtWireWait *wait)

@@ -155,7 +155,7 @@ static bool pull(DtWire *wire, DtWirePeer *peer)
 {
     End *end = peer->end;
     bool any = false;
-    while (!peer->is_gone && !is_held(end) && dt_status_ok(&wire->rank->failure)) {
+    while (!peer->is_gone && !is_held(end) && !dt_rank_has_failed(wire->rank)) {
         const size_t head = sizeof end->head;
         const bool is_head = end->got < head;
         char *bytes = is_head ? NULL : end->early ? end->early->bytes : end->into->at;

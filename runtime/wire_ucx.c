@@ -96,7 +96,7 @@ static DtUcsStatus on_message(void *arg, const void *header, size_t header_bytes
     if (!peer->end || head.token != peer->token) /* it has not joined yet, or is a stranger */
         return 0;
     DtWirePost *post = dt_wire_take(wire, peer, &head, &is_over);
-    if (is_over || !dt_status_ok(&wire->rank->failure))
+    if (is_over || dt_rank_has_failed(wire->rank))
         return 0;
     if (!post)
         return keep(wire, peer, &head, data, is_large);

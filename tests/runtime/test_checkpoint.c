@@ -37,10 +37,12 @@ static void expect_refused(const char *folder, const char *said)
 {
     int64_t steps = -1;
     f.rank.failure = DT_OK;
+    atomic_store(&f.rank.has_failed, false);
     cr_assert(!fixture_load(folder, false, &steps), "loaded; expected: %s", said);
     cr_assert(strstr(f.rank.failure.message, said), "said: %s\nexpected: %s",
               f.rank.failure.message, said);
     f.rank.failure = DT_OK;
+    atomic_store(&f.rank.has_failed, false);
 }
 
 /* Checks which checkpoints the load skips, with their messages, and which one it loads instead. */
@@ -435,6 +437,7 @@ Test(checkpoint, misnamed_stores_are_refused)
     cr_assert(strstr(f.rank.failure.message, "`h.w` with 1 loops is called `h.w`"), "%s",
               f.rank.failure.message);
     f.rank.failure = DT_OK;
+    atomic_store(&f.rank.has_failed, false);
     f.stores[1].pattern = fixture_str("h.#.w");
     f.stores[3].pattern = fixture_str("wte");
     cr_assert(!fixture_save(f.folder, 1));
@@ -581,6 +584,7 @@ Test(checkpoint, only_an_empty_folder_may_lack_a_checkpoint)
     from.folders[0] = f.folder;
     cr_assert(!dt_checkpoint_load(&f.rank, &from, &steps));
     f.rank.failure = DT_OK;
+    atomic_store(&f.rank.has_failed, false);
     /* the load after a restart */
     from = (DtCheckpointFrom){.folders = {f.folder}, .n = 1, .may_fail = true};
     cr_assert(dt_checkpoint_load(&f.rank, &from, &steps), "%s", f.rank.failure.message);
@@ -601,6 +605,7 @@ static void expect_spoilt_is_refused(void)
         fixture_fill(2);
         memcpy(last, spoilt, sizeof spoilt);
         f.rank.failure = DT_OK;
+        atomic_store(&f.rank.has_failed, false);
         bool is_number = store->dtype == DT_PLAN_I64;
         cr_assert_eq(fixture_save(f.folder, 2), is_number, "store %u", s);
         if (is_number) {

@@ -449,6 +449,7 @@ static int load_state(const char *base)
     write_out(0, base);
     fixture_fill(200);
     f.rank.failure = DT_OK;
+    atomic_store(&f.rank.has_failed, false);
     if (fixture_load(run, false, &steps)) {
         found = -1;
         for (int i = 1; i < n_ops && found < 0; i++)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that moves bytes between hosts (runtime/hosts_thread.c), for the thread sanitizer: two
  * ranks on each of two hosts, threads of this process like the threads that belong to them, start
- * sums, send and receive messages meanwhile, and wait for the sums. */
+ * sums, send and receive messages meanwhile, and wait for the sums. Then a rank fails while its
+ * thread waits for a sum that others do not begin: the thread sees that, and all close. */
 #include "../runtime/ranks.h"
 
+#include "runtime/cluster.h"
 #include "runtime/device.h"
 
 #include <pthread.h>
@@ -75,24 +77,53 @@ static void *run(void *context)
     return NULL;
 }
 
-int main(void)
+static void *run_failing(void *context)
+{
+    DtRank *rank = context;
+    bool good = ranks_join(rank) && rank->comm_ops->barrier(rank->comm, &rank->world);
+    if (good && rank->rank == 0) {
+        good = start_sum(rank, 0, 0);
+        usleep(50000);
+        dt_rank_fail(rank, DT_EXIT_FAILED, "planned");
+        if (rank->comm_ops->await(rank->comm, 0))
+            dt_rank_fail(rank, DT_EXIT_FAILED, "a sum without other ranks");
+    }
+    /* nobody here tells another host of a failure: its ranks close, and see the connections end */
+    while (good && rank->rank > 0 && dt_cluster_is_here(rank, 0) && !dt_rank_aborted(rank))
+        usleep(1000);
+    if (rank->comm)
+        rank->comm_ops->close(rank->comm);
+    return NULL;
+}
+
+/* planned: the message of rank 0, NULL: no rank is to fail. Returns how many are otherwise. */
+static int run_all(void *(*function)(void *), const char *planned)
 {
     Ranks *all = ranks_new_hosts(RANKS, HOSTS, &dt_comm_tcp);
     pthread_t threads[RANKS];
     int failed = 0;
     if (!all)
-        return 1;
+        return RANKS;
     for (uint32_t r = 0; r < RANKS; r++)
-        if (pthread_create(&threads[r], NULL, run, &all->ranks[r]) != 0)
-            return 1;
+        if (pthread_create(&threads[r], NULL, function, &all->ranks[r]) != 0)
+            return RANKS;
     for (uint32_t r = 0; r < RANKS; r++)
         pthread_join(threads[r], NULL);
-    for (uint32_t r = 0; r < RANKS; r++)
-        if (!dt_status_ok(&all->ranks[r].failure)) {
-            failed++;
-            printf("rank %u: %s\n", r, all->ranks[r].failure.message);
-        }
+    for (uint32_t r = 0; r < RANKS; r++) {
+        const char *want = r == 0 && planned ? planned : "";
+        const bool good = strcmp(all->ranks[r].failure.message, want) == 0 &&
+                          dt_rank_has_failed(&all->ranks[r]) == (want[0] != '\0');
+        failed += !good;
+        if (!good)
+            printf("rank %u: \"%s\", not \"%s\"\n", r, all->ranks[r].failure.message, want);
+    }
     ranks_free(all);
-    printf("%d passed, %d failed\n", RANKS - failed, failed);
+    return failed;
+}
+
+int main(void)
+{
+    const int failed = run_all(run, NULL) + run_all(run_failing, "planned");
+    printf("%d passed, %d failed\n", 2 * RANKS - failed, failed);
     return failed > 0;
 }

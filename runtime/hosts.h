@@ -39,8 +39,8 @@ typedef struct DtHostsChannels DtHostsChannels;
 typedef struct DtHostsThread DtHostsThread;
 
 enum {
-    DT_HOSTS_CHUNK = 1 << 18, /* bytes of a piece of a collective */
-    DT_HOSTS_WINDOW = 4,      /* pieces on their way in each direction */
+    DT_HOSTS_CHUNK = 1 << 17, /* bytes of a piece of a collective */
+    DT_HOSTS_WINDOW = 8,      /* pieces on their way in each direction */
     DT_HOSTS_TRACKS = 3,
     DT_HOSTS_LANES = 8, /* of WINDOW pieces each, for which a rank has memory */
     DT_HOSTS_SLOT = DT_HOSTS_LANES * DT_HOSTS_CHUNK

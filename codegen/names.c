@@ -8,9 +8,20 @@
 
 _Static_assert(DT_FILE_MOST == DT_PLAN_MAX_BYTES, "what the frontend accepts fits into records");
 
+/* How many axes files have of a parameter: all but that of replicas, which all begin with an
+ * import, and whose average an export has. Its name is compared as text: names are interned by
+ * thread, and this one may not have made the type. */
+static uint32_t axes_in_files(const DtType *type)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < type->rank; i++)
+        n += strcmp(type->axes[i].name, DT_REPLICA_AXIS) != 0;
+    return n;
+}
+
 static void add_part(DtEmit *e, const DtFilePart *from)
 {
-    const uint32_t n = from->store->type->rank;
+    const uint32_t n = axes_in_files(from->store->type);
     DtPlanFilePart part = {
         .path = dt_write_str(e->plan, from->store->path), .n_axes = n, .first = from->first};
     memcpy(part.stride, from->stride, n * sizeof *part.stride);

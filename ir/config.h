@@ -381,8 +381,9 @@ int64_t dt_config_pad_unit(const DtParallelConfig *config, const char *axis);
 /* ---- a names block: the tensors of files that other programs wrote ---- */
 
 /* Where the elements of a parameter stand in the tensor of an entry. Element i of the parameter,
- * whose axes are those of its type, loops first, is element `first + sum of stride[a] * i[a]`, if
- * i[a] < count[a] for every axis; the file does not have the others. */
+ * whose axes are those of its type (without that of replicas), loops first, is element
+ * `first + sum of stride[a] * i[a]`, if i[a] < count[a] for every axis; the file does not have the
+ * others. */
 typedef struct DtFilePart {
     const DtStore *store;
     int64_t first, stride[DT_MAX_RANK], count[DT_MAX_RANK];

@@ -163,6 +163,12 @@ static const DtPlanStore *param_of(const DtPlan *plan, const DtPlanStore *store)
                : store;
 }
 
+/* The store that has the axes of files: of replicas their average. */
+static const DtPlanStore *like_files(const DtPlan *plan, const DtPlanStore *store)
+{
+    return dt_wanted_is_mean(plan, store) ? store : param_of(plan, store);
+}
+
 static bool keeps_initial(const DtPlan *plan, const DtPlanNames *names, const char *path)
 {
     for (uint32_t r = 0; r < names->n_rules; r++) {
@@ -220,15 +226,16 @@ static bool next_source(const DtPlan *plan, const DtImport *import, const DtPlan
     return false;
 }
 
-/* The copy that has most elements, and of equal ones the first. */
-static Source largest_source(const DtPlan *plan, const DtImport *import, const DtPlanStore *param)
+/* The copy of the store's parameter that has most elements, and of equal ones the first. */
+static Source largest_source(const DtPlan *plan, const DtImport *import, const DtPlanStore *store)
 {
+    const DtPlanStore *param = param_of(plan, store), *like = like_files(plan, store);
     Source largest = {0}, source;
     double most = 0;
     for (uint32_t t = 0, p = 0; next_source(plan, import, param, &t, &p, &source);) {
         double n = 1;
-        for (uint32_t a = 0; a < source.part->n_axes && a < param->n_axes; a++) {
-            const int64_t extent = plan->axes[param->first_axis + a].extent;
+        for (uint32_t a = 0; a < source.part->n_axes && a < like->n_axes; a++) {
+            const int64_t extent = plan->axes[like->first_axis + a].extent;
             n *= (double)(source.part->count[a] < extent ? source.part->count[a] : extent);
         }
         if (n > most) {
@@ -287,7 +294,7 @@ static DtStatus import_one(DtRank *rank, const DtImport *import, const DtHome *h
     const DtPlan *plan = rank->plan;
     const DtPlanStore *param = param_of(plan, home->store);
     const char *path = path_in_files(plan, param);
-    const Source largest = largest_source(plan, import, param);
+    const Source largest = largest_source(plan, import, home->store);
     Source source = largest;
     Feed feed = {.rank = rank,
                  .store = param,
@@ -362,13 +369,13 @@ static bool fills(const void *context, const DtRank *rank, const DtPlanStore *st
 {
     const Imports *imports = context;
     const DtPlan *plan = rank->plan;
-    const DtPlanStore *param = param_of(plan, store);
+    const DtPlanStore *like = like_files(plan, store);
     bool any = false;
     for (uint32_t i = 0; i < imports->n && !any; i++) {
-        const DtPlanFilePart *part = largest_source(plan, &imports->at[i], param).part;
-        bool whole = part != NULL && part->n_axes == param->n_axes;
+        const DtPlanFilePart *part = largest_source(plan, &imports->at[i], store).part;
+        bool whole = part != NULL && part->n_axes == like->n_axes;
         for (uint32_t a = 0; whole && a < part->n_axes; a++)
-            whole = part->count[a] >= plan->axes[param->first_axis + a].extent;
+            whole = part->count[a] >= plan->axes[like->first_axis + a].extent;
         any = whole;
     }
     return any;

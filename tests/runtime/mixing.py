@@ -29,6 +29,12 @@ dim batch = %d, inputs = %d, hidden = %d, outputs = %d
 model net(x[batch, inputs]) -> [batch, outputs] {
   return x |> one:linear[inputs, hidden](std = 0.5) |> two:linear[hidden, outputs](std = 0.5)
 }
+names files on net {
+  "first"[hidden, inputs] = one.w
+  "shift"[hidden] = one.b0
+  "second"[hidden, outputs] = two.w
+  "last"[outputs] = two.b0
+}
 train {
   x[batch, inputs] = npy("x.npy")
   y[batch, outputs] = npy("y.npy")
@@ -274,6 +280,10 @@ def test_others(tools, rows):
     run([tools[1], "local.data4.plan", "--quiet", "--weights", "diloco.data4", "--steps", "0", "--save", "from", "--overwrite"])
     began, was = saved("from", 0), saved("diloco.data4", STEPS)
     check(all(began[key] == was[key] and began["replica." + key] == was[key] * 4 for key in SHAPES), "replicas begin with other weights")
+    run([tools[1], "diloco.data4.plan", "--quiet", "--resume", "diloco.data4", "--steps", "0", "--export", "files", "--overwrite"])
+    run([tools[1], "local.data4.plan", "--quiet", "--import", "files", "--steps", "0", "--save", "read", "--overwrite"])
+    read = saved("read", 0)
+    check(all(read[key] == was[key] and read["replica." + key] == was[key] * 4 for key in SHAPES), "the export is not the average")
 
 
 REFUSED = [

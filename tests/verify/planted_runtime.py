@@ -158,7 +158,7 @@ BUGS = [
      "c + most < columns ? row + c + most : row + columns;", "c + most < columns ? row + c + most : row + c;",
      "runtime_import"),
     ("an import draws no initial value of a parameter that the file has in part", "runtime/import.c",
-     "whole = part->count[a] >= plan->axes[param->first_axis + a].extent;", "whole = true;", "runtime_import"),
+     "whole = part->count[a] >= plan->axes[like->first_axis + a].extent;", "whole = true;", "runtime_import"),
     ("a run that goes on forgets its epilogues", "runtime/forms.c",
      "set_all(rank, saved == DT_EPILOGUES_APART);", "set_all(rank, false);", "standin_forms"),
     ("of several records of a product a checkpoint knows the first form", "runtime/cuda_choose.c",

@@ -123,7 +123,7 @@ bool dt_axes_distinct(DtLower *l, const DtAxisLists *lists, const char *what)
 
 /* ---- extents ---- */
 
-static int64_t local_extent(DtLower *l, const char *name)
+int64_t dt_axes_local(const DtLower *l, const char *name)
 {
     const DtActivation *a = l->now;
     for (uint32_t i = 0; a && i < a->extents.n; i++) {
@@ -138,7 +138,7 @@ int64_t dt_axes_extent(DtLower *l, const char *name, DtSpan span, const char *wh
     DtGlobal *global = dt_scope_axis(l, name);
     if (global && global->kind == DT_GLOBAL_DIM)
         return dt_scope_extent(l, global);
-    int64_t extent = local_extent(l, name);
+    int64_t extent = dt_axes_local(l, name);
     if (extent > 0)
         return extent;
     DtDiag *d =

@@ -349,6 +349,27 @@ static bool written_extents(DtLower *l, const DtGroup *group, DtRelabel *r)
     return true;
 }
 
+static bool is_open(const DtLower *l, const DtAxisList *to, const DtRelabel *r, uint32_t i)
+{
+    const DtGlobal *global = dt_scope_axis(l, to->names.at[i]);
+    return !r->to_extent[i] && !(global && global->kind == DT_GLOBAL_DIM);
+}
+
+/* Where several new axes are names of `axis` without an extent, those of the arguments of the
+ * present call have the extent that they have there, as those of `conv` in a function of all axes
+ * of a parameter. One alone takes what is left. */
+static void extents_of_arguments(const DtLower *l, const DtAxisList *to, DtRelabel *r)
+{
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < to->names.n; i++)
+        open += is_open(l, to, r, i);
+    for (uint32_t i = 0; open > 1 && i < to->names.n; i++) {
+        const int64_t extent = is_open(l, to, r, i) ? dt_axes_local(l, to->names.at[i]) : 0;
+        if (extent > 0)
+            r->to_extent[i] = extent;
+    }
+}
+
 /* Determines the extents of a relabel's new axes: dims have their own; at most one `axis` name
  * takes what is left of `elements`. False after a report. */
 static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, const DtAxisList *to,
@@ -358,6 +379,7 @@ static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, con
     int free_axis = -1;
     if (!written_extents(l, &sub->to, r))
         return false;
+    extents_of_arguments(l, to, r);
     for (uint32_t i = 0; i < to->names.n; i++) {
         DtGlobal *global = dt_scope_axis(l, to->names.at[i]);
         if (global && global->kind == DT_GLOBAL_DIM && !r->to_extent[i])

@@ -466,6 +466,9 @@ bool dt_axes_group(DtLower *l, const DtGroup *group, DtAxisList *ret_list);
 /* Reads all axis arguments in brackets; reports entries that are no axes and returns false. */
 bool dt_axes_subs(DtLower *l, const DtExpr *subs, DtAxisLists *ret_lists);
 bool dt_axes_distinct(DtLower *l, const DtAxisLists *lists, const char *what);
+/* Returns the extent of an `axis` in the arguments of the present call; 0: they do not have it, -1:
+ * they differ. */
+int64_t dt_axes_local(const DtLower *l, const char *name);
 /* Returns the extent that a name has without further text: that of a dim or, for an `axis`, that in
  * the arguments of the present call. -1 after a report. what: "`iota`" for the message; NULL: a
  * declared type. */

@@ -206,7 +206,7 @@ Test(laws, names_of_the_librarys_axes)
     check_laws_of("tests/frontend/programs/library_names.dsl", "taken", 6);
 }
 Test(laws, indexing) { check_laws("indexing", 9); }
-Test(laws, shapes) { check_laws("shapes", 9); }
+Test(laws, shapes) { check_laws("shapes", 10); }
 Test(laws, windows) { check_laws("windows", 6); }
 Test(laws, sums) { check_laws("sums", 8); }
 Test(laws, arithmetic) { check_laws("arithmetic", 10); }

@@ -3,7 +3,7 @@
 include "std.dsl"
 dim batch = 3, seq = 6, kseq = seq, short = 3, embed = 8, heads = 2, head = 4, vocab = 5, two = 2
 dim route = 4, choice = 2, slot = 3, layers = 4
-axis tok, part
+axis tok, part, flat
 
 fn gap(x, y) { return abs(x - y) }
 fn mark(a, b) -> f32[] { return if a == b then f32(0) else f32(1) }
@@ -45,6 +45,7 @@ model indexing(x[batch, seq, embed], i32 ids[batch, seq]) {
          gap(x[seq = 1], sum[seq](where(iota[seq] == 1, x, 0)))
 }
 
+fn through_one[a](x[..., a]) -> [..., a] { return x[(a) -> flat][flat -> (a)] }   # axes have the extents of the argument
 model shapes(x[batch, seq, embed]) {
   u = x[embed -> (heads, head)]
   picked = x[embed = iota[heads] * 4 + iota[head]]               # row-major, the first name major
@@ -57,7 +58,8 @@ model shapes(x[batch, seq, embed]) {
   r = x[seq -> tok]
   joined = concat[tok](r[tok = 0 .. 2], r[tok = 2 .. 6])[tok -> seq]
   wide2 = concat[tok](sum[batch](r), r)[tok = 6 .. 12][tok -> seq]  # the first part broadcasts
-  return gap(u, picked), gap(x, back), gap(x, again), gap(u, swapped), gap(turned[heads = 1, two = 0, two2 = 1],
+  grid = x[embed -> (tok = 2, part)]
+  return gap(grid, through_one[(tok, part)](grid)), gap(u, picked), gap(x, back), gap(x, again), gap(u, swapped), gap(turned[heads = 1, two = 0, two2 = 1],
          square[two = 1, heads = 0, two2 = 1]), gap(x, joined), gap(x, wide2), gap(x[embed = 5], u[heads = 1, head = 1]),
          gap(x[embed -> (tok = 2, part)][tok = 1], x[embed -> (two, part = 4)][two = 1])
 }

@@ -21,11 +21,12 @@ static const DtStore *find(const DtModule *module, DtStoreKind kind, const char 
     return NULL;
 }
 
-/* What evaluation reads of a parameter or state: its average, if the program keeps one. */
-static const DtTensor *evaluated(const DtJudge *j, const DtStore *store)
+/* The store that evaluation reads in place of a parameter or state: its average, if the program
+ * keeps one. */
+static const DtStore *evaluated(const DtJudge *j, const DtStore *store)
 {
     const DtStore *average = find(j->of->serial, DT_STORE_AVERAGE, store->path);
-    return j->serial[(average ? average : store)->index];
+    return average ? average : store;
 }
 
 /* The number of the code that belongs to an element of the weight, with index[] by axis of its
@@ -57,7 +58,7 @@ static int64_t code_at(const DtType *codes, const DtType *weight, const int64_t 
 static DtTensor *restored(DtJudge *j, const DtStore *codes, const DtStore *scales, double *ret_far)
 {
     const DtTensor *code = j->serial[codes->index], *scale = j->serial[scales->index],
-                   *weight = evaluated(j, codes->of);
+                   *weight = j->serial[evaluated(j, codes->of)->index];
     DtTensor *made = dt_interp_tensor(j->arena, weight->type);
     const int64_t n = dt_type_elements(weight->type),
                   in = codes->type->axes[codes->type->rank - 1u].extent;
@@ -81,7 +82,7 @@ static DtTensor *restored(DtJudge *j, const DtStore *codes, const DtStore *scale
 
 typedef struct Restored {
     DtJudge *j;
-    DtTensor **at; /* by number of the serial store of a parameter */
+    DtTensor **at; /* by number of the serial store that evaluation reads */
 } Restored;
 
 static DtTensor *source(void *context, const DtOp *op)
@@ -94,7 +95,8 @@ static DtTensor *source(void *context, const DtOp *op)
         return NULL;
     /* it may be stored in a narrower dtype now */
     DtTensor *made = DT_NEW(r->j->arena, DtTensor);
-    *made = r->at[store->index] ? *r->at[store->index] : *evaluated(r->j, store);
+    const DtStore *read = evaluated(r->j, store);
+    *made = *(r->at[read->index] ? r->at[read->index] : r->j->serial[read->index]);
     made->type = op->out[0]->type;
     return made;
 }
@@ -107,7 +109,7 @@ static bool check_weights(DtJudge *j, DtTensor **ret_at)
         double far;
         if (codes->kind != DT_STORE_CODES)
             continue;
-        ret_at[codes->of->index] =
+        ret_at[evaluated(j, codes->of)->index] =
             restored(j, codes, find(serial, DT_STORE_SCALES, codes->path), &far);
         j->out->coded++;
         if (!(far <= 0.5 + 1e-9))

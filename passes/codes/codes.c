@@ -37,7 +37,7 @@ static void report(DtCodes *d, DtCodesOf *of, const char *what, const char *help
 /* Chooses the innermost axis that all products sum, and checks that it consists of groups. */
 static void choose_axis(DtCodes *d, DtCodesOf *of)
 {
-    const DtType *type = of->param->type;
+    const DtType *type = of->from->type;
     uint32_t axis = type->rank;
     for (uint32_t i = of->param->n_loops; i < type->rank; i++)
         if (of->products && of->summed[i] == of->products && !of->looked_up[i])
@@ -71,7 +71,9 @@ static bool find(DtCodes *d, const DtTrainConfig *train)
     bool good = true;
     for (uint32_t i = 0; i < train->coded.n; i++) {
         DtCodesOf *of = DT_NEW(d->arena, DtCodesOf);
-        *of = (DtCodesOf){.wish = &train->coded.at[i], .param = train->coded.at[i].param};
+        *of = (DtCodesOf){.wish = &train->coded.at[i],
+                          .param = train->coded.at[i].param,
+                          .from = train->coded.at[i].param};
         DT_PUSH(d->arena, d->all, of);
     }
     d->strict = true;

@@ -20,7 +20,7 @@ typedef struct DtCodesOf {
     int64_t group;
     DtStore *param, *codes, *scales;
     DtStore *from; /* what inference reads and becomes codes: the parameter, or its average */
-    uint32_t axis;    /* number of the grouped axis in the parameter's type */
+    uint32_t axis;    /* number of the grouped axis in the type of `from` */
     const char *in, *half;
     uint32_t products; /* that read it */
     uint32_t summed[DT_MAX_RANK]; /* by axis: how many of these products sum it */

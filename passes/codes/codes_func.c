@@ -53,8 +53,8 @@ static DtCodesRead *of_param(DtCodes *d, DtCodesOf *of, const DtStore *store)
 {
     DtCodesRead *read = DT_NEW(d->arena, DtCodesRead);
     *read = (DtCodesRead){.of = of, .dtype = store->type->dtype};
-    for (uint32_t i = 0; i < of->param->type->rank; i++)
-        read->names[i] = of->param->type->axes[i].name;
+    for (uint32_t i = 0; i < of->from->type->rank; i++)
+        read->names[i] = of->from->type->axes[i].name;
     return read;
 }
 
@@ -74,7 +74,7 @@ static bool renames(const DtOp *op, DtCodesRead *read)
         const DtRelabel *r = &op->relabels[e];
         if (r->n_from != 1 || r->n_to != 1)
             return false;
-        for (uint32_t i = before.loops; i < before.of->param->type->rank; i++)
+        for (uint32_t i = before.loops; i < before.of->from->type->rank; i++)
             if (before.names[i] == r->from[0])
                 read->names[i] = r->to[0];
     }
@@ -136,7 +136,7 @@ static void look_at(DtCodes *d, const DtOp *op, uint32_t k, const DtCodesRead *r
 {
     DtCodesOf *of = read->of;
     if (is_lookup(op, k)) {
-        for (uint32_t i = read->loops; i < of->param->type->rank; i++)
+        for (uint32_t i = read->loops; i < of->from->type->rank; i++)
             of->looked_up[i] = of->looked_up[i] || has_axis(op, read->names[i]);
         return;
     }
@@ -145,7 +145,7 @@ static void look_at(DtCodes *d, const DtOp *op, uint32_t k, const DtCodesRead *r
         return;
     }
     of->products++;
-    for (uint32_t i = read->loops; i < of->param->type->rank; i++)
+    for (uint32_t i = read->loops; i < of->from->type->rank; i++)
         of->summed[i] += has_axis(op, read->names[i]);
 }
 
@@ -360,7 +360,7 @@ static DtCodesMade *find(DtCodes *d, const DtFunc *from, DtCodesOf **of)
 /* The type of codes or scales as a function inside of loops has them. */
 static const DtType *input_type(const DtCodesRead *read, bool scales)
 {
-    const DtType *type = dt_codesvalue_type(read->of, scales), *whole = read->of->param->type;
+    const DtType *type = dt_codesvalue_type(read->of, scales), *whole = read->of->from->type;
     DtAxis axes[DT_MAX_RANK];
     memcpy(axes, type->axes, type->rank * sizeof axes[0]);
     for (uint32_t i = 0; i < type->rank; i++) {

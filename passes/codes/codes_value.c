@@ -22,7 +22,7 @@ static DtValue *number(DtBuilder *b, double value)
 
 const DtType *dt_codesvalue_type(const DtCodesOf *of, bool scales)
 {
-    const DtType *type = of->param->type;
+    const DtType *type = of->from->type;
     const uint32_t loops = of->param->n_loops;
     DtAxis axes[DT_MAX_RANK];
     uint32_t n = 0;
@@ -78,7 +78,7 @@ static uint32_t halves(const DtCodesOf *of) { return of->wish->bits == 4 ? 2 : 1
 /* Half of the weights, in the order of codes. */
 static DtValue *half_of_weight(DtBuilder *b, const DtCodesOf *of, DtValue *weight, int64_t half)
 {
-    DtValue *x = grouped(b, of, weight, of->param->type->axes[of->axis].name);
+    DtValue *x = grouped(b, of, weight, of->from->type->axes[of->axis].name);
     x = dt_graph_reorder(b, half_of(b, of, x, half),
                          dt_type_with_dtype(of->codes->type, weight->type->dtype));
     return dt_graph_cast(b, x, DT_F32);

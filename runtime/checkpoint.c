@@ -340,19 +340,23 @@ static void leave_adapters(DtWanted *wanted, const DtTensorFile *file)
     wanted->n = n;
 }
 
-/* Refuses to prune parameters whose averages the checkpoint has: evaluation would read these as
- * they were. */
+/* Refuses to prune parameters of which the checkpoint has others besides: averages, which
+ * evaluation would read as they were, or those of replicas, which would train on as they were. */
 static DtStatus check_pruned(const DtRank *rank, const DtWanted *wanted)
 {
     const bool prunes =
         rank->options && rank->options->n_prune > 0 && !atomic_load(&rank->shared->has_saved);
-    for (uint32_t i = 0; prunes && i < wanted->n; i++)
-        if (wanted->homes[i].store->kind == DT_PLAN_AVERAGE)
+    for (uint32_t i = 0; prunes && i < wanted->n; i++) {
+        const char *name = wanted->tensors[i].name;
+        const bool replica =
+            strncmp(name, DT_REPLICA_PREFIX, sizeof DT_REPLICA_PREFIX - 1) == 0;
+        if (replica || wanted->homes[i].store->kind == DT_PLAN_AVERAGE)
             return dt_status_fail(DT_EXIT_USAGE,
-                                  "--prune and --resume: the checkpoint has averages of parameters "
-                                  "(`%.100s`), which are not pruned; --weights begins anew, with "
-                                  "averages of what is left",
-                                  wanted->tensors[i].name);
+                                  "--prune and --resume: the checkpoint has %s (`%.100s`), which "
+                                  "are not pruned; --weights begins anew, with %s of what is left",
+                                  replica ? "replicas" : "averages of parameters", name,
+                                  replica ? "replicas" : "averages");
+    }
     return DT_OK;
 }
 

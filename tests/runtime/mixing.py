@@ -284,6 +284,10 @@ def test_others(tools, rows):
     run([tools[1], "local.data4.plan", "--quiet", "--import", "files", "--steps", "0", "--save", "read", "--overwrite"])
     read = saved("read", 0)
     check(all(read[key] == was[key] and read["replica." + key] == was[key] * 4 for key in SHAPES), "the export is not the average")
+    said = run([tools[1], "local.data4.plan", "--resume", "local.data4", "--save", "no", "--steps", "30", "--prune", "*.w=50%"], wants=2)
+    check("has replicas (`replica." in said and "--weights" in said, said)
+    said = run([tools[0], "local.data4.dsl", "--parallel", "mixes", "--set", 'train.quantize=int8("*.w", group = 2)', "--verify"])
+    check("codes: of 2 parameters" in said and "machine code: equal" in said, "codes of the average: " + said)
 
 
 REFUSED = [

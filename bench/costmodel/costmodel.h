@@ -9,7 +9,8 @@
  *   fit.c     least squares of the fitted constants
  *   known.c   the library's devices and stacks
  *   costmodel.c, costfit.c   the programs: tables of predicted and measured; the fitted constants
- *                            again */
+ *                            again
+ *   costprograms.c   rows as programs of the language, which report.py gives to dtc */
 #ifndef DT_BENCH_COSTMODEL_H
 #define DT_BENCH_COSTMODEL_H
 

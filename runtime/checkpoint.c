@@ -6,6 +6,7 @@
  * together (checkpoint_shares.c). */
 #include "runtime/checkpoint.h"
 
+#include "runtime/load_ring.h"
 #include "runtime/prune.h"
 #include "runtime/rank.h"
 
@@ -200,93 +201,139 @@ static void prepare_to_convert(DtWanted *wanted, DtArena *memory, const DtTensor
     wanted->converted = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
 }
 
-/* ---- a file that somebody may cut short ---- */
+/* ---- taking ---- */
 
-/* A read of a tensor in a mapped file, with its arguments and result; dt_tryread calls it. */
-typedef struct Reading {
+/* A piece of a tensor: n elements from number `first` on, at `at`. view: the mapped file in which
+ * they are, which somebody may cut short, or NULL: memory of the ranks. */
+typedef struct Source {
     const DtTensor *tensor;
-    DtPiece piece;   /* run_conversion: which elements, and where they go in another dtype */
+    DtPiece piece;
+    const char *at;
+    const DtFileView *view;
+    DtPrune *prune; /* what becomes zero; NULL: nothing */
+} Source;
+
+/* A read of some elements, with its arguments; dt_tryread calls it. */
+typedef struct Reading {
+    const Source *from;
+    DtPiece piece; /* run_conversion: which elements, and where they go in another dtype */
     void *to;
     uint32_t to_dtype;
-    DtPrune *prune;  /* run_conversion, run_measure: what becomes zero; NULL: nothing */
 } Reading;
 
 static void run_conversion(void *context)
 {
     const Reading *r = context;
-    const int64_t first = r->piece.first * dt_kinds_size(r->tensor->dtype);
-    dt_reduce_convert(r->to, r->to_dtype, (const char *)r->tensor->at + first, r->tensor->dtype,
-                      r->piece.n);
-    if (r->prune)
-        dt_prune_piece(r->prune, r->tensor, r->piece, r->to, r->to_dtype);
+    const Source *from = r->from;
+    const int64_t first = (r->piece.first - from->piece.first) * dt_kinds_size(from->tensor->dtype);
+    dt_reduce_convert(r->to, r->to_dtype, from->at + first, from->tensor->dtype, r->piece.n);
+    if (from->prune)
+        dt_prune_piece(from->prune, from->tensor, r->piece, r->to, r->to_dtype);
 }
 
 static void run_measure(void *context)
 {
     const Reading *r = context;
-    dt_prune_measure(r->prune, r->tensor);
+    dt_prune_measure(r->from->prune, r->from->tensor);
 }
 
-/* Converts and takes the tensor piece by piece. */
-static const uint8_t *take_converted(const DtWanted *wanted, const DtPlanStore *store,
-                                     int64_t iteration, const DtTensor *tensor,
-                                     const DtFileView *view, DtPrune *prune)
+/* Returns NULL, or the address in the view that could not be read. */
+static const uint8_t *try_read(const Source *from, void (*run)(void *), Reading *reading)
 {
-    const int64_t n = tensor->bytes / dt_kinds_size(tensor->dtype),
+    if (from->view)
+        return dt_tryread(from->view, run, reading);
+    run(reading);
+    return NULL;
+}
+
+/* Converts and takes the elements piece by piece. */
+static const uint8_t *take_converted(const DtWanted *wanted, const DtPlanStore *store,
+                                     int64_t iteration, const Source *from)
+{
+    const DtRank *rank = wanted->rank;
+    const int64_t end = from->piece.first + from->piece.n,
                   most = wanted->most / (int64_t)sizeof(float);
-    for (DtPiece piece = {0, 0}; piece.first < n; piece.first += piece.n) {
-        piece.n = n - piece.first < most ? n - piece.first : most;
-        if (dt_pack_held(wanted->rank, store, piece).n == 0)
+    for (DtPiece piece = {from->piece.first, 0}; piece.first < end; piece.first += piece.n) {
+        piece.n = end - piece.first < most ? end - piece.first : most;
+        if (dt_pack_held(rank->plan, rank->coord, store, piece).n == 0)
             continue;
-        Reading conversion = {.tensor = tensor, .piece = piece, .to = wanted->converted,
-                              .to_dtype = store->dtype, .prune = prune};
-        const uint8_t *missing = dt_tryread(view, run_conversion, &conversion);
+        Reading conversion = {.from = from, .piece = piece, .to = wanted->converted,
+                              .to_dtype = store->dtype};
+        const uint8_t *missing = try_read(from, run_conversion, &conversion);
         if (missing)
             return missing;
-        dt_pack_take_piece(wanted->rank, store, iteration, piece, wanted->converted);
-        atomic_fetch_add(&wanted->rank->slot->progress, 1);
+        dt_pack_take_piece(rank, store, iteration, piece, wanted->converted);
+        atomic_fetch_add(&rank->slot->progress, 1);
     }
     return NULL;
 }
 
-/* Copies the tensor to one iteration of the store, in its dtype. Returns NULL, or the address that
- * could not be read. `take` returns the same. */
+/* Copies the elements to one iteration of the store, in its dtype. Returns NULL, or the address
+ * that could not be read. `take` returns the same. */
 static const uint8_t *take_as(const DtWanted *wanted, const DtPlanStore *store, int64_t iteration,
-                              const DtTensor *tensor, const DtFileView *view, DtPrune *prune)
+                              const Source *from)
 {
     const DtRank *rank = wanted->rank;
     if (!dt_plan_on_stage(store->stage, rank->stage))
         return NULL;
-    if (store->dtype == tensor->dtype && !prune)
-        return dt_pack_take(rank, store, iteration, (const char *)tensor->at, view);
-    return take_converted(wanted, store, iteration, tensor, view, prune);
+    if (store->dtype != from->tensor->dtype || from->prune)
+        return take_converted(wanted, store, iteration, from);
+    if (from->view)
+        return dt_pack_take(rank, store, iteration, from->at, from->view);
+    dt_pack_take_piece(rank, store, iteration, from->piece, from->at);
+    return NULL;
 }
 
-/* Copies a saved value to its store. If the store is a master copy, also writes the rounded value
+/* Copies saved values to their store. If the store is a master copy, also writes the rounded values
  * to the parameter. */
-static const uint8_t *take(const DtWanted *wanted, const DtHome *home, const DtTensor *tensor,
-                           const DtFileView *view, DtPrune *prune)
+static const uint8_t *take(const DtWanted *wanted, const DtHome *home, const Source *from)
 {
     const DtPlanStore *store = home->store;
-    Reading measure = {.tensor = tensor, .prune = prune};
-    const uint8_t *missing = prune ? dt_tryread(view, run_measure, &measure) : NULL;
-    missing = missing ? missing : take_as(wanted, store, home->iteration, tensor, view, prune);
+    Reading measure = {.from = from};
+    const uint8_t *missing = from->prune ? try_read(from, run_measure, &measure) : NULL;
+    missing = missing ? missing : take_as(wanted, store, home->iteration, from);
     if (missing || store->kind != DT_PLAN_MASTER)
         return missing;
-    return take_as(wanted, &wanted->rank->plan->stores[store->of], home->iteration, tensor, view,
-                   prune);
+    return take_as(wanted, &wanted->rank->plan->stores[store->of], home->iteration, from);
 }
 
-/* Copies a tensor to its store. */
-static DtStatus take_tensor(DtLoading *loading, uint32_t i)
+/* What a load of one kind of files has besides the tensors. */
+typedef struct Pruning {
+    DtPrune **of; /* by wanted tensor; NULL: nothing of it becomes zero */
+    /* the pieces of a tensor of which something does: as many bytes as the largest has */
+    char *together;
+} Pruning;
+
+/* Collects the pieces of a tensor that is taken whole. Returns whether it is complete. */
+static bool collect(const Pruning *pruning, const DtTensor *tensor, DtPiece piece, const char *at)
+{
+    const int64_t e = dt_kinds_size(tensor->dtype);
+    memcpy(pruning->together + piece.first * e, at, (size_t)(piece.n * e));
+    return (piece.first + piece.n) * e == tensor->bytes;
+}
+
+/* Copies a piece of a tensor to its store, or all of it from the mapped file (DtLoading.take). */
+static DtStatus take_tensor(DtLoading *loading, uint32_t i, DtPiece piece, const char *at)
 {
     const DtWanted *wanted = &loading->wanted;
-    const DtTensor *tensor = loading->from[i];
-    DtPrune *const *prunes = loading->context;
-    const uint8_t *missing = take(wanted, &wanted->homes[i], tensor,
-                                  &loading->files.files[tensor->file].view, prunes[i]);
+    const Pruning *pruning = loading->context;
+    DtTensor tensor = *loading->from[i];
+    const DtPiece all = {0, tensor.bytes / dt_kinds_size(tensor.dtype)};
+    Source from = {.tensor = &tensor, .piece = piece, .at = at, .prune = pruning->of[i]};
+    if (!at) {
+        from.piece = all;
+        from.at = (const char *)tensor.at;
+        from.view = &loading->files.files[tensor.file].view;
+    } else if (from.prune) {
+        if (!collect(pruning, &tensor, piece, at))
+            return DT_OK;
+        from.piece = all;
+        from.at = pruning->together;
+        tensor.at = (const uint8_t *)pruning->together;
+    }
+    const uint8_t *missing = take(wanted, &wanted->homes[i], &from);
     atomic_fetch_add(&wanted->rank->slot->progress, 1);
-    return missing ? dt_checkpointfiles_cut(&loading->files, tensor, missing) : DT_OK;
+    return missing ? dt_checkpointfiles_cut(&loading->files, loading->from[i], missing) : DT_OK;
 }
 
 /* Removes tensors that no pattern of --only matches; each pattern matches some. */
@@ -435,7 +482,7 @@ static DtStatus prepare_to_load(DtRank *rank, DtArena *memory, const char *folde
                                 DtLoading *loading)
 {
     DtWanted *wanted = &loading->wanted;
-    DtPrune **pruned;
+    Pruning *pruning = DT_NEW(memory, Pruning);
     const char *path = dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[number]);
     unsigned bits = load_bits(rank, number, weights_only);
     DtStatus status = list_wanted(rank, memory, number, &bits, wanted);
@@ -449,26 +496,34 @@ static DtStatus prepare_to_load(DtRank *rank, DtArena *memory, const char *folde
     status = check_fit(memory, path, wanted, &loading->files.all, bits);
     if (dt_status_ok(&status))
         status = dt_prune_list(memory, bits & LOAD_PRUNED ? rank->options : NULL, wanted,
-                               bits & LOAD_ORIGINALS, &pruned);
+                               bits & LOAD_ORIGINALS, &pruning->of);
     if (!dt_status_ok(&status))
         return status;
-    prepare_to_convert(wanted, memory, &loading->files.all, pruned);
-    loading->context = pruned;
+    prepare_to_convert(wanted, memory, &loading->files.all, pruning->of);
+    int64_t most = 0;
+    loading->context = pruning;
     loading->from = DT_NEW_ARRAY(memory, const DtTensor *, wanted->n + 1);
-    for (uint32_t i = 0; i < wanted->n; i++)
+    loading->whole = DT_NEW_ARRAY(memory, bool, wanted->n + 1);
+    for (uint32_t i = 0; i < wanted->n; i++) {
         loading->from[i] = dt_safetensors_find(&loading->files.all, wanted->tensors[i].name);
+        loading->whole[i] = pruning->of[i] != NULL;
+        if (loading->whole[i] && loading->from[i]->bytes > most)
+            most = loading->from[i]->bytes;
+    }
+    pruning->together = most > 0 && manifest->format > 1 ? dt_arena_alloc(memory, (size_t)most)
+                                                         : NULL;
     return DT_OK;
 }
 
-static DtStatus load_files(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number,
-                           const DtManifest *manifest, bool weights_only, DtStatus status)
+static DtStatus load_files(DtRank *rank, DtArena *memory, DtLoadRing *ring, const char *folder,
+                           DtSavedFile number, const DtManifest *manifest, bool weights_only)
 {
     DtLoading loading = {.take = take_tensor};
-    if (dt_status_ok(&status))
-        status = prepare_to_load(rank, memory, folder, number, manifest, weights_only, &loading);
+    DtStatus status =
+        prepare_to_load(rank, memory, folder, number, manifest, weights_only, &loading);
     status = dt_checkpointshares_agree(rank, status);
     if (dt_status_ok(&status) && loading.from)
-        status = dt_checkpointshares_load(rank, memory, &loading);
+        status = dt_checkpointshares_load(rank, memory, ring, &loading);
     dt_checkpointfiles_close(&loading.files);
     return status;
 }
@@ -480,7 +535,15 @@ DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int
         memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, path), ret_manifest);
     if (dt_status_ok(&status) && ret_manifest->serial != serial)
         status = dt_status_fail(DT_EXIT_IO, "%.300s was replaced while it was read", path);
-    for (int f = 0; f < DT_SAVED_FILES; f++) /* also after a failure: the other ranks wait */
-        status = load_files(rank, memory, path, f, ret_manifest, weights_only, status);
+    status = dt_checkpointshares_agree(rank, status);
+    if (!dt_status_ok(&status))
+        return status;
+    DtLoadRing *ring = NULL;
+    if (ret_manifest->format > 1)
+        status = dt_loadring_open(rank, memory, &ring);
+    for (int f = 0; f < DT_SAVED_FILES && dt_status_ok(&status); f++)
+        status = load_files(rank, memory, ring, path, f, ret_manifest, weights_only);
+    if (ring)
+        dt_loadring_close(ring);
     return status;
 }

@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "runtime/runtime.h"
 #include "runtime/safetensors.h"
+#include "runtime/rank.h"
 
 /* Bytes of a chunk of a file: each has a digest in the manifest. */
 enum { DT_CHUNK_BYTES = 4 << 20 };
@@ -39,6 +40,8 @@ DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file, DtWante
 /* The same for ranks of a stage. ret_wanted->rank is NULL. */
 DtStatus dt_wanted_of_stage(const DtPlan *plan, uint32_t stage, DtArena *memory, DtSavedFile file,
                             DtWanted *ret_wanted);
+/* The record of the same tensors that ranks of a stage have; NULL: they have none of them. */
+const DtPlanStore *dt_wanted_on_stage(const DtPlan *plan, const DtPlanStore *store, uint32_t stage);
 /* What names of averages of parameters begin with in checkpoints. */
 #define DT_AVERAGE_PREFIX "average."
 /* Of replicas, whose average has the name of the parameter. */
@@ -129,7 +132,6 @@ typedef struct DtCheckpointFiles {
     DtTensorFile *files; /* DtTensor.file is the number of one */
     const char **paths;
     const DtManifestFile **said;
-    uint8_t **known; /* by file and chunk: 1 if its digest was right */
     uint32_t n;
 } DtCheckpointFiles;
 
@@ -137,11 +139,16 @@ typedef struct DtCheckpointFiles {
 DtStatus dt_checkpointfiles_open(DtArena *memory, const char *path, const DtManifest *manifest,
                                  DtSavedFile kind, DtCheckpointFiles *ret_files);
 void dt_checkpointfiles_close(DtCheckpointFiles *files);
-/* Checks the digests of all bytes of a tensor, of those chunks that were not found right before.
- * Fails with DT_EXIT_IO and names file and chunk. */
-DtStatus dt_checkpointfiles_check(DtCheckpointFiles *files, const DtTensor *tensor);
+/* Checks the digests of all bytes of a tensor. Fails with DT_EXIT_IO and names file and chunk. */
+DtStatus dt_checkpointfiles_check(const DtCheckpointFiles *files, const DtTensor *tensor);
 /* The same of one chunk. */
-DtStatus dt_checkpointfiles_check_chunk(DtCheckpointFiles *files, uint32_t file, int64_t chunk);
+DtStatus dt_checkpointfiles_check_chunk(const DtCheckpointFiles *files, uint32_t file,
+                                        int64_t chunk);
+/* Copies a chunk, and checks the digest of the copy. */
+DtStatus dt_checkpointfiles_read(const DtCheckpointFiles *files, uint32_t file, int64_t chunk,
+                                 char *to);
+/* The bytes of a chunk. */
+int64_t dt_checkpointfiles_bytes(const DtCheckpointFiles *files, uint32_t file, int64_t chunk);
 /* Asks the system to read a chunk, which somebody will check soon. */
 void dt_checkpointfiles_ahead(const DtCheckpointFiles *files, uint32_t file, int64_t chunk);
 /* The chunks in which a tensor is: n from number `first` on. */
@@ -163,8 +170,10 @@ typedef struct DtLoading {
     DtWanted wanted;
     DtCheckpointFiles files;
     const DtTensor **from; /* by wanted tensor: the one of the files */
-    /* Copies wanted tensor number i to its store. */
-    DtStatus (*take)(struct DtLoading *loading, uint32_t i);
+    bool *whole; /* by wanted tensor: it is taken whole, also by ranks that hold a part of it */
+    /* Copies a piece of wanted tensor number i, whose first element is at `at`, to its store. at
+     * NULL: the whole tensor, from the mapped file. */
+    DtStatus (*take)(struct DtLoading *loading, uint32_t i, DtPiece piece, const char *at);
     void *context;
 } DtLoading;
 
@@ -172,9 +181,11 @@ typedef struct DtLoading {
  * the first one that has not. */
 DtStatus dt_checkpointshares_agree(DtRank *rank, DtStatus status);
 /* Collective over all ranks, which load the same of the same checkpoint: takes all wanted tensors.
- * Ranks of a machine divide the chunks among them: one rank reads a chunk and compares its digest,
- * before any rank takes something of it. */
-DtStatus dt_checkpointshares_load(DtRank *rank, DtArena *memory, DtLoading *loading);
+ * One rank of the run reads a chunk and compares its digest, before any rank takes something of
+ * it. ring: NULL for checkpoints of format 1. */
+struct DtLoadRing;
+DtStatus dt_checkpointshares_load(DtRank *rank, DtArena *memory, struct DtLoadRing *ring,
+                                  DtLoading *loading);
 
 /* ---- the folder ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files of a checkpoint, mapped for reading. Each byte that somebody uses is in a chunk whose
- * digest was compared with the manifest before. Another process may cut a file short at any
+ * digest was compared with the manifest; bytes of tensors are those of the copy that was
+ * compared. Another process may cut a file short at any
  * moment. */
 #include "runtime/checkpoint.h"
 
@@ -64,37 +65,64 @@ static void run_hash(void *context)
 
 void dt_checkpointfiles_ahead(const DtCheckpointFiles *files, uint32_t file, int64_t chunk)
 {
+    enum { PIECE = 1 << 17 }; /* of more, the system reads only the beginning */
     const DtFileView *view = &files->files[file].view;
-    const int64_t first = chunk * DT_CHUNK_BYTES, left = (int64_t)view->len - first;
-    if (left > 0) /* only a hint; chunks begin at pages */
-        madvise((void *)(uintptr_t)(view->at + first),
-                (size_t)(left < DT_CHUNK_BYTES ? left : DT_CHUNK_BYTES), MADV_WILLNEED);
+    const int64_t first = chunk * DT_CHUNK_BYTES, end = first + DT_CHUNK_BYTES;
+    /* only a hint; chunks begin at pages */
+    for (int64_t at = first; at < end && at < (int64_t)view->len; at += PIECE) {
+        const int64_t left = (int64_t)view->len - at;
+        madvise((void *)(uintptr_t)(view->at + at), (size_t)(left < PIECE ? left : PIECE),
+                MADV_WILLNEED);
+    }
 }
 
-DtStatus dt_checkpointfiles_check_chunk(DtCheckpointFiles *files, uint32_t f, int64_t chunk)
+int64_t dt_checkpointfiles_bytes(const DtCheckpointFiles *files, uint32_t file, int64_t chunk)
 {
-    const DtManifestFile *said = files->said[f];
-    const DtFileView *view = &files->files[f].view;
-    const int64_t first = chunk * DT_CHUNK_BYTES, left = said->bytes - first;
-    Look look = {.at = view->at + first,
-                 .bytes = (size_t)(left < DT_CHUNK_BYTES ? left : DT_CHUNK_BYTES)};
-    if (files->known[f][chunk])
+    const int64_t left = files->said[file]->bytes - chunk * DT_CHUNK_BYTES;
+    return left < DT_CHUNK_BYTES ? left : DT_CHUNK_BYTES;
+}
+
+/* Compares the digest of a chunk with the manifest. */
+static DtStatus compare(const DtCheckpointFiles *files, uint32_t f, int64_t chunk,
+                        const uint8_t digest[DT_DIGEST_BYTES])
+{
+    const int64_t first = chunk * DT_CHUNK_BYTES, n = dt_checkpointfiles_bytes(files, f, chunk);
+    if (memcmp(digest, files->said[f]->chunks[chunk], DT_DIGEST_BYTES) == 0)
         return DT_OK;
+    return dt_status_fail(DT_EXIT_IO,
+                          "%.300s is damaged: chunk %lld, bytes %lld to %lld, has another digest "
+                          "than the manifest says",
+                          files->paths[f], (long long)chunk, (long long)first,
+                          (long long)first + (long long)n - 1);
+}
+
+DtStatus dt_checkpointfiles_check_chunk(const DtCheckpointFiles *files, uint32_t f, int64_t chunk)
+{
+    const DtFileView *view = &files->files[f].view;
+    Look look = {.at = view->at + chunk * DT_CHUNK_BYTES,
+                 .bytes = (size_t)dt_checkpointfiles_bytes(files, f, chunk)};
+    dt_checkpointfiles_ahead(files, f, chunk);
     const uint8_t *missing = dt_tryread(view, run_digest, &look);
+    return missing ? dt_safetensors_cut(files->paths[f], &files->files[f], missing)
+                   : compare(files, f, chunk, look.digest);
+}
+
+DtStatus dt_checkpointfiles_read(const DtCheckpointFiles *files, uint32_t f, int64_t chunk,
+                                 char *to)
+{
+    uint8_t digest[DT_DIGEST_BYTES];
+    const DtFileView *view = &files->files[f].view;
+    const size_t n = (size_t)dt_checkpointfiles_bytes(files, f, chunk);
+    dt_checkpointfiles_ahead(files, f, chunk);
+    const uint8_t *missing = dt_tryread_copy(view, to, view->at + chunk * DT_CHUNK_BYTES, n);
     if (missing)
         return dt_safetensors_cut(files->paths[f], &files->files[f], missing);
-    if (memcmp(look.digest, said->chunks[chunk], DT_DIGEST_BYTES) != 0)
-        return dt_status_fail(DT_EXIT_IO,
-                              "%.300s is damaged: chunk %lld, bytes %lld to %lld, has another "
-                              "digest than the manifest says",
-                              files->paths[f], (long long)chunk, (long long)first,
-                              (long long)first + (long long)look.bytes - 1);
-    files->known[f][chunk] = 1;
-    return DT_OK;
+    dt_digest_of(to, n, digest);
+    return compare(files, f, chunk, digest);
 }
 
 /* Checks the chunks of n bytes of a file from byte `first` on. */
-static DtStatus check_bytes(DtCheckpointFiles *files, uint32_t f, int64_t first, int64_t n)
+static DtStatus check_bytes(const DtCheckpointFiles *files, uint32_t f, int64_t first, int64_t n)
 {
     DtStatus status = DT_OK;
     for (int64_t chunk = first / DT_CHUNK_BYTES;
@@ -130,7 +158,7 @@ void dt_checkpointfiles_chunks(const DtCheckpointFiles *files, const DtTensor *t
     *ret_n = dt_manifest_chunks(at % DT_CHUNK_BYTES + tensor->bytes);
 }
 
-DtStatus dt_checkpointfiles_check(DtCheckpointFiles *files, const DtTensor *tensor)
+DtStatus dt_checkpointfiles_check(const DtCheckpointFiles *files, const DtTensor *tensor)
 {
     if (files->said[tensor->file]->chunks == NULL)
         return check_old(files, tensor);
@@ -147,7 +175,7 @@ DtStatus dt_checkpointfiles_cut(const DtCheckpointFiles *files, const DtTensor *
 /* ---- opening ---- */
 
 /* Compares the size and the header of an open file with the manifest. */
-static DtStatus check_header(DtCheckpointFiles *files, uint32_t f)
+static DtStatus check_header(const DtCheckpointFiles *files, uint32_t f)
 {
     const DtManifestFile *said = files->said[f];
     const DtTensorFile *file = &files->files[f];
@@ -171,8 +199,7 @@ DtStatus dt_checkpointfiles_open(DtArena *memory, const char *path, const DtMani
     *files = (DtCheckpointFiles){
         .files = DT_NEW_ARRAY(memory, DtTensorFile, manifest->n_files + 1),
         .paths = DT_NEW_ARRAY(memory, const char *, manifest->n_files + 1),
-        .said = DT_NEW_ARRAY(memory, const DtManifestFile *, manifest->n_files + 1),
-        .known = DT_NEW_ARRAY(memory, uint8_t *, manifest->n_files + 1)};
+        .said = DT_NEW_ARRAY(memory, const DtManifestFile *, manifest->n_files + 1)};
     for (uint32_t i = 0; i < manifest->n_files && dt_status_ok(&status); i++) {
         const DtManifestFile *said = &manifest->files[i];
         const uint32_t f = files->n;
@@ -180,11 +207,13 @@ DtStatus dt_checkpointfiles_open(DtArena *memory, const char *path, const DtMani
             continue;
         files->paths[f] = dt_arena_printf(memory, "%s/%s", path, said->name);
         files->said[f] = said;
-        files->known[f] = DT_NEW_ARRAY(memory, uint8_t, said->n_chunks + 1);
         status = dt_safetensors_open(memory, files->paths[f], &files->files[f]);
         files->n += dt_status_ok(&status);
         if (dt_status_ok(&status))
             status = check_header(files, f);
+        if (dt_status_ok(&status) && !said->chunks) /* of format 1: each rank reads tensors */
+            madvise((void *)(uintptr_t)files->files[f].view.at, files->files[f].view.len,
+                    MADV_NORMAL);
     }
     if (dt_status_ok(&status))
         status = join(memory, files);

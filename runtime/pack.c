@@ -235,10 +235,11 @@ const uint8_t *dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_
     return missing;
 }
 
-DtPiece dt_pack_held(const DtRank *rank, const DtPlanStore *store, DtPiece piece)
+DtPiece dt_pack_held(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+                     DtPiece piece)
 {
-    const DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
-    const Part part = part_open(rank->plan, rank->coord, store);
+    const DtStoreRange range = dt_pack_range(plan, coord, store);
+    const Part part = part_open(plan, coord, store);
     int64_t elements = 1;
     for (uint32_t a = 0; a < part.n; a++)
         elements *= part.extent[a];
@@ -255,7 +256,7 @@ void dt_pack_take_piece(const DtRank *rank, const DtPlanStore *store, int64_t it
                         DtPiece piece, const char *elements)
 {
     DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
-    const DtPiece held = dt_pack_held(rank, store, piece);
+    const DtPiece held = dt_pack_held(rank->plan, rank->coord, store, piece);
     if (held.n == 0)
         return;
     range.at += held.first - range.first;

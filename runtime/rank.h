@@ -67,10 +67,11 @@ void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteratio
 typedef struct DtPiece {
     int64_t first, n;
 } DtPiece;
-/* Which elements of this rank's part are in a piece of the logical tensor: n from the part's number
- * `first` on. Padding is in the piece of the element before it. */
-DtPiece dt_pack_held(const DtRank *rank, const DtPlanStore *store, DtPiece piece);
-/* This rank's elements from a piece of the logical tensor. */
+/* Which elements of the part of the rank with these coordinates are in a piece of the logical
+ * tensor: n from the part's number `first` on. Padding is in the piece of the element before it. */
+DtPiece dt_pack_held(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+                     DtPiece piece);
+/* Copies this rank's elements from a piece of the logical tensor. */
 void dt_pack_take_piece(const DtRank *rank, const DtPlanStore *store, int64_t iteration,
                         DtPiece piece, const char *elements);
 /* Gathers a piece of the logical tensor from the ranks that hold parts of it; these must not write

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 enum { MAX_HEADER = 64 << 20, ALIGN = 8 };
@@ -315,6 +316,8 @@ static DtStatus open_file(DtArena *arena, const char *path, bool is_foreign, DtT
 {
     *ret_file = (DtTensorFile){0};
     DtStatus status = dt_file_map(path, &ret_file->view);
+    if (dt_status_ok(&status) && ret_file->view.at && !is_foreign) /* only a hint */
+        madvise((void *)(uintptr_t)ret_file->view.at, ret_file->view.len, MADV_RANDOM);
     if (dt_status_ok(&status))
         status = read_file(arena, path, is_foreign, ret_file);
     if (!dt_status_ok(&status))

@@ -59,7 +59,8 @@ typedef struct DtTensorFile {
 } DtTensorFile;
 
 /* Maps and checks a file: afterwards every tensor is inside the mapping and none overlap. No number
- * in the file is trusted. */
+ * in the file is trusted. The system reads no more than what is asked for: other ranks may read the
+ * rest. */
 DtStatus dt_safetensors_open(DtArena *arena, const char *path, DtTensorFile *ret_file);
 /* The same for a file of another program, whose tensors may have any dtype. */
 DtStatus dt_safetensors_open_foreign(DtArena *arena, const char *path, DtTensorFile *ret_file);

@@ -56,14 +56,13 @@ static bool is_there(const char *folder)
     return errno == EEXIST;
 }
 
-static DtStatus look(const DtRank *rank, const Probe *probe)
+static DtStatus look(const Probe *probe)
 {
     if (!is_there(probe->folder) || !is_there(probe->first))
-        return dt_status_fail(DT_EXIT_IO, "host %.60s does not see the folder %.200s of node 0",
-                              rank->slot->host, probe->folder);
+        return dt_status_fail(DT_EXIT_IO, "%.200s is not the folder of node 0", probe->folder);
     if (mkdir(probe->own, 0777) != 0)
-        return dt_status_fail(DT_EXIT_IO, "host %.60s cannot write to %.200s: %s",
-                              rank->slot->host, probe->folder, strerror(errno));
+        return dt_status_fail(DT_EXIT_IO, "cannot write to %.200s: %s", probe->folder,
+                              strerror(errno));
     rmdir(probe->own);
     return DT_OK;
 }
@@ -89,7 +88,7 @@ bool dt_samefolder_look(DtRank *rank, const char *folder, bool *ret_is_shared)
     if (!rank->comm_ops->barrier(rank->comm, &rank->world))
         return false;
     if (dt_status_ok(&status) && !is_first && rank->local.me == 0)
-        status = look(rank, &probe);
+        status = look(&probe);
     status = dt_checkpointshares_agree(rank, status);
     if (is_first)
         rmdir(probe.first);

@@ -123,20 +123,35 @@ static DtStatus add_store(const DtPlan *plan, DtWanted *wanted, DtArena *memory,
     return DT_OK;
 }
 
-/* Whether another record of the same tensors counts instead: stages that share a parameter have one
- * each. That of this stage is the one that counts, else the first. */
+/* Whether two records are of the same tensors: stages that share a parameter have one each. */
+static bool same_tensors(const DtPlan *plan, const DtPlanStore *x, const DtPlanStore *y)
+{
+    bool equal = x->kind == y->kind && x->n_loops == y->n_loops &&
+                 strcmp(dt_plan_str(plan, x->path), dt_plan_str(plan, y->path)) == 0;
+    for (uint32_t a = 0; equal && a < x->n_loops; a++)
+        equal = plan->axes[x->first_axis + a].first == plan->axes[y->first_axis + a].first;
+    return equal;
+}
+
+const DtPlanStore *dt_wanted_on_stage(const DtPlan *plan, const DtPlanStore *store, uint32_t stage)
+{
+    if (dt_plan_on_stage(store->stage, stage))
+        return store;
+    for (uint32_t s = 0; s < plan->n_stores; s++)
+        if (dt_plan_on_stage(plan->stores[s].stage, stage) &&
+            same_tensors(plan, store, &plan->stores[s]))
+            return &plan->stores[s];
+    return NULL;
+}
+
+/* Whether another record of the same tensors counts instead: that of this stage, else the first. */
 static bool is_copy(const DtPlan *plan, uint32_t stage, uint32_t number)
 {
     const DtPlanStore *store = &plan->stores[number];
     bool here = dt_plan_on_stage(store->stage, stage);
     for (uint32_t s = 0; plan->meta->pipeline && s < plan->n_stores; s++) {
         const DtPlanStore *other = &plan->stores[s];
-        bool equal = s != number && other->kind == store->kind &&
-                     other->n_loops == store->n_loops &&
-                     strcmp(dt_plan_str(plan, other->path), dt_plan_str(plan, store->path)) == 0;
-        for (uint32_t a = 0; equal && a < store->n_loops; a++)
-            equal =
-                plan->axes[other->first_axis + a].first == plan->axes[store->first_axis + a].first;
+        const bool equal = s != number && same_tensors(plan, store, other);
         bool there = dt_plan_on_stage(other->stage, stage);
         if (equal && (there != here ? there : s < number))
             return true;

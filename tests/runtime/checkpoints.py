@@ -4,7 +4,7 @@
 
   - what one layout saves, another loads and saves again: tensors, moments and the place in the data are the same to the last
     bit. Layouts of a dense model and of one with experts, in f32 and in mixed precision, of one to eight ranks.
-  - a checkpoint of format 1, which versions before shares wrote, loads, and the run goes on to the same bits.
+  - a checkpoint of format 1, which versions before shares wrote, loads to the same bits, and the run goes on to the same numbers.
   - a rank that copies late is waited for; what is written is what was there when the save began.
   - a call of the system that fails in every rank, one after the other, does no harm.
   - a disk with too little space is noticed before anything is written, training goes on, and the last checkpoint stays.
@@ -12,6 +12,7 @@
 
 few: some pairs of layouts; all: every pair."""
 
+import array
 import json
 import os
 import random
@@ -106,6 +107,16 @@ def tensors(folder):
     return found
 
 
+def farthest(found, wanted):
+    """The largest difference, relative to the largest number of its tensor. The fixture's steps were taken on another processor,
+    whose products add up in another order: about 1e-6 after two steps in f32."""
+    far = 0.0
+    for name, (_, _, data) in wanted.items():
+        there, here = array.array("f", data), array.array("f", found[name][2])
+        far = max(far, max(abs(x - y) for x, y in zip(here, there)) / (max(map(abs, there)) or 1.0))
+    return far if found.keys() == wanted.keys() else float("inf")
+
+
 def manifest(folder):
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
         return json.load(file)
@@ -160,8 +171,11 @@ class Test(Bench):
         code, said = self.train(plan, "--resume", FIXTURE, "--save", "newer", "--steps", str(STEPS))
         if not self.passes("format 1 loads", code == 0, said):
             return
+        code, said = self.train(plan, "--resume", FIXTURE, "--save", "copied", "--steps", "0")
+        self.check("format 1 loads to the same bits", code == 0 and tensors(newest("copied")) == tensors(newest(FIXTURE)), said)
         code, said = self.train(plan, "--save", "straight", "--steps", str(STEPS))
-        self.check("format 1 goes on to the same bits", tensors(newest("newer")) == tensors(newest("straight")), said)
+        far = farthest(tensors(newest("newer")), tensors(newest("straight")))
+        self.check("format 1 goes on to the same numbers", code == 0 and far < 1e-5, "%g\n%s" % (far, said))
         code, said = self.run(self.dtc, "inspect", FIXTURE, "--verify")
         self.check("inspect knows format 1", code == 0 and "digests right" in said and "XXH3" in said, said)
         shutil.copytree(FIXTURE, "hurt1")

@@ -362,7 +362,7 @@ static void expect_cut(uint32_t dtype, int at, off_t to, const char *said)
     status = dt_checkpoint_read(&s.rank, arena, path, manifest.serial, false, &manifest);
     cut.on = false;
     s.stores[0].dtype = DT_PLAN_F32;
-    cr_assert_eq(status.code, DT_EXIT_IO);
+    cr_assert_eq(status.code, DT_EXIT_IO, "cut at %d: %s", at, status.message);
     cr_assert(strstr(status.message, "model.safetensors was cut short while it was read: "), "%s",
               status.message);
     cr_assert(strstr(status.message, said), "%s", status.message);

@@ -167,10 +167,15 @@ BUGS = [
     ("machines do not compare their data", "runtime/data_same.c",
      "if (memcmp(&mine, there, sizeof mine) == 0)", "if (true)", "standin_cluster_failures"),
     ("moments are not loaded", "runtime/checkpoint.c",
-     "take(wanted, &wanted->homes[i], tensor,", "wanted->homes[i].store->kind >= DT_PLAN_MOMENT1 ? NULL : "
-     "take(wanted, &wanted->homes[i], tensor,", "runtime_checkpoint"),
+     "take(wanted, &wanted->homes[i], &from)", "wanted->homes[i].store->kind >= DT_PLAN_MOMENT1 ? NULL : "
+     "take(wanted, &wanted->homes[i], &from)", "runtime_checkpoint"),
     ("the digests of a checkpoint are not compared", "runtime/checkpoint_files.c",
-     "if (memcmp(look.digest, said->chunks[chunk], DT_DIGEST_BYTES) != 0)", "if (false)", "runtime_checkpoint"),
+     "if (memcmp(digest, files->said[f]->chunks[chunk], DT_DIGEST_BYTES) == 0)", "if (true)", "runtime_checkpoint"),
+    ("hosts send each other parts from the beginning of the copy", "runtime/saver_links.c",
+     "post->at = l->saver->copies + goal->at + goal->done;", "post->at = l->saver->copies + goal->at;",
+     "runtime_hosts_saves_few"),
+    ("a host with a folder of its own writes into it", "runtime/saver.c",
+     "is_shared ? rank->n_ranks :", "true ? rank->n_ranks :", "runtime_hosts_saves_few"),
     ("of ranks that hold the same part each supplies all of it", "runtime/pack.c",
      "const int64_t each = range.n / n, rest = range.n % n;", "const int64_t each = range.n, rest = 0 * n;",
      "runtime_shares"),

@@ -2,6 +2,8 @@
 /* File access with one place for injected faults (DT_FAULT=kind:n, see file.h). */
 #include "base/file.h"
 
+#include "base/page.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -354,21 +356,46 @@ static void begin_to_sync(int fd, int64_t at, size_t len)
     sync_file_range(fd, (off_t)at, (off_t)len, SYNC_FILE_RANGE_WRITE);
 }
 
+/* Chooses whether writes go past the system's cache (O_DIRECT). That saves a copy on the processor,
+ * and large requests reach the disk as they are. Returns whether they do. */
+static bool be_direct(int fd, bool wanted)
+{
+    const int flags = fcntl(fd, F_GETFL);
+    const bool is_direct = flags >= 0 && (flags & O_DIRECT) != 0;
+    return is_direct == wanted ||
+                   fcntl(fd, F_SETFL, wanted ? flags | O_DIRECT : flags & ~O_DIRECT) != 0
+               ? is_direct
+               : wanted;
+}
+
+static bool is_aligned(int64_t at, const void *bytes, size_t len)
+{
+    const uint64_t page = dt_page_bytes();
+    return ((uint64_t)at | (uint64_t)(uintptr_t)bytes | (uint64_t)len) % page == 0;
+}
+
 DtStatus dt_file_shared_write(DtSharedFile *part, int64_t at, const void *bytes, size_t len)
 {
     const char *from = bytes;
     const int64_t first = at;
+    bool may = true, is_direct = false;
     while (len > 0) {
+        is_direct = be_direct(part->fd, may && is_aligned(at, from, len));
         const ssize_t n = fault("write", ENOSPC) ? -1 : pwrite(part->fd, from, len, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EINVAL && is_direct && may) {
+            may = false; /* the file system wants larger blocks, or has no such writes */
+            continue;
+        }
         if (n < 0)
             return failed("write", part->path);
         from += n;
         at += n;
         len -= (size_t)n;
     }
-    begin_to_sync(part->fd, first, (size_t)(at - first));
+    if (!is_direct)
+        begin_to_sync(part->fd, first, (size_t)(at - first));
     return DT_OK;
 }
 

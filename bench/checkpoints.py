@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Saves and loads of a checkpoint of 1 GB by four ranks:  bench/checkpoints.py [DTC [DTRUN [FOLDER]]]
 
-Layouts: data, ZeRO 3, tensor and pipeline. Printed for each, the median of three saves:
+Layouts: data, ZeRO 3, tensor and pipeline. Printed for each, medians of three runs of three saves:
 
   pause    for how long training stops, and its parts: comparing replicas, copying. Beside it the time in which four processes at
            once copy as many bytes as each rank holds, to memory that exists; and both on a processor, which other load hardly
            changes
   in all   from the copy until the checkpoint is there, while training goes on and, the last one, after it; beside `dd
-           conv=fsync` of as many bytes into the same folder
+           conv=fsync` of as many bytes into the same folder, before each run
   writers  the largest of their shares over the smallest, from the files and the rule of shares
   load     blocks that ranks read from the disk over the size of the checkpoint, after its pages were dropped
 
@@ -28,7 +28,7 @@ import time
 DTC = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/release/dtc")
 DTRUN = os.path.abspath(sys.argv[2] if len(sys.argv) > 2 else "build/release/dtrun")
 FOLDER = os.path.abspath(sys.argv[3] if len(sys.argv) > 3 else ".")
-RANKS, SAVES, CHUNK = 4, 3, 4 << 20
+RANKS, SAVES, ROUNDS, CHUNK, SIZE = 4, 3, 3, 4 << 20, 1 << 30
 PROGRAM = """include "std.dsl"
 dim batch = 4, seq = 4, vocab = 64, embed = 1024, mid = 4096, layers = 10
 model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
@@ -78,15 +78,13 @@ def seconds_of_copy(size):
 
 
 def seconds_of_dd(size):
-    times = []
-    for _ in range(3):
-        path = os.path.join(FOLDER, "dd.out")
-        began = time.monotonic()
-        subprocess.run(["dd", "if=/dev/zero", "of=" + path, "bs=4M", "count=%d" % (size // CHUNK), "conv=fsync"], check=True,
-                       capture_output=True)
-        times.append(time.monotonic() - began)
-        os.remove(path)
-    return statistics.median(times)
+    path = os.path.join(FOLDER, "dd.out")
+    began = time.monotonic()
+    subprocess.run(["dd", "if=/dev/zero", "of=" + path, "bs=4M", "count=%d" % (size // CHUNK), "conv=fsync"], check=True,
+                   capture_output=True)
+    took = time.monotonic() - began
+    os.remove(path)
+    return took
 
 
 def shares(folder):
@@ -137,16 +135,21 @@ def main():
         with open("p.dsl", "w", encoding="utf-8") as file:
             file.write(PROGRAM + "parallel it on here { %s }\n" % layout)
         subprocess.run([DTC, "p.dsl", "--parallel", "it", "-o", "p.plan"], check=True, capture_output=True)
-        shutil.rmtree("saved", ignore_errors=True)
-        subprocess.run([DTRUN, "p.plan", "-q", "--save", "saved", "--log", "log.jsonl", "--overwrite"], check=True,
-                       capture_output=True)
+        times, lasts, dds = [], [], []
+        for _ in range(ROUNDS):
+            dds.append(seconds_of_dd(SIZE))
+            shutil.rmtree("saved", ignore_errors=True)
+            subprocess.run([DTRUN, "p.plan", "-q", "--save", "saved", "--log", "log.jsonl", "--overwrite"], check=True,
+                           capture_output=True)
+            times += times_of("log.jsonl")
+            lasts.append(times[-1][-1])
         folder = os.path.join("saved", open("saved/latest", encoding="utf-8").read().strip())
         each, total = shares(folder)
-        times = times_of("log.jsonl")
         pause, copying, processor, whole = (statistics.median(column) for column in zip(*times))
         read, took = blocks_read([DTRUN, "p.plan", "-q", "--resume", folder, "--save", "other", "--overwrite", "--steps", "7",
                                   "--set", "save.every=0"], folder)
-        (copy, copy_processor), dd, last = seconds_of_copy(total // parts), seconds_of_dd(total), times[-1][-1]
+        (copy, copy_processor), last = seconds_of_copy(total // parts), statistics.median(lasts)
+        dd = statistics.median(dds) * total / SIZE
         print("%-9s %5.2f GB  pause %.3f s (%.3f comparing, %.3f copying), %.2f of a copy; on a processor %.3f s, %.2f of a copy  "
               "in all %.2f s, the last %.2f s (dd %.2f s: %.2f and %.2f of its rate)  writers %.3f  load %.2f of its bytes in %.1f s" %
               (name, total / 1e9, pause, pause - copying, copying, pause / copy, processor, processor / copy_processor, whole, last,

@@ -18,6 +18,7 @@
 #include "plan/report/report.h"
 #include "runtime/command.h"
 #include "runtime/data.h"
+#include "runtime/memory.h"
 #include "runtime/outputs.h"
 #include "runtime/page.h"
 #include "runtime/rank.h"
@@ -62,9 +63,7 @@ static double largest_arenas(const DtRank *rank)
 {
     uint64_t most = 0;
     for (uint32_t stage = 0; stage < dt_plan_stages(rank->plan); stage++) {
-        uint64_t bytes = 0;
-        for (uint32_t a = 0; a < rank->plan->n_arenas; a++)
-            bytes += dt_rank_arena(rank->options, rank->plan, a, stage);
+        const uint64_t bytes = dt_memory_arenas(rank->options, rank->plan, stage);
         most = bytes > most ? bytes : most;
     }
     return (double)most;

@@ -210,9 +210,10 @@ DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, bool weights
 /* The newest good checkpoint of the list; NULL if there is none. */
 DtCheckpointEntry *dt_checkpointlist_newest(const DtCheckpointList *list);
 
-/* folder/step-N; folder/.step-N.tmp while it is being written. */
-DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_path[4096],
-                                 char ret_temporary[4096]);
+/* folder/step-N; folder/.step-N.A.tmp while attempt A of the run writes it: a rank of an earlier
+ * attempt that still runs on a lost host cannot write into the checkpoint of a later one. */
+DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, uint32_t attempt,
+                                 char ret_path[4096], char ret_temporary[4096]);
 
 /* Removes the remains of interrupted saves. */
 DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder);

@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_path[4096],
-                                 char ret_temporary[4096])
+DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, uint32_t attempt,
+                                 char ret_path[4096], char ret_temporary[4096])
 {
     if (strlen(folder) > 3000)
         return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", folder);
     snprintf(ret_path, 4096, "%s/step-%08lld", folder, (long long)steps);
-    snprintf(ret_temporary, 4096, "%s/.step-%08lld.tmp", folder, (long long)steps);
+    snprintf(ret_temporary, 4096, "%s/.step-%08lld.%u.tmp", folder, (long long)steps, attempt);
     return DT_OK;
 }
 
@@ -145,10 +145,11 @@ DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder)
  * is renamed before it is removed. */
 static DtStatus remove_entry(const char *folder, const DtCheckpointEntry *entry)
 {
-    char path[4096], aside[4096];
-    DtStatus status = dt_checkpointlist_paths(folder, entry->steps, path, aside);
-    if (dt_status_ok(&status))
-        status = dt_file_move_folder(entry->path, aside);
+    char aside[4096];
+    if ((size_t)snprintf(aside, sizeof aside, "%s/.step-%08lld.old", folder,
+                         (long long)entry->steps) >= sizeof aside)
+        return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", folder);
+    const DtStatus status = dt_file_move_folder(entry->path, aside);
     return dt_status_ok(&status) ? dt_file_remove_folder(aside) : status;
 }
 

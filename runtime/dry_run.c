@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "runtime/cluster.h"
 #include "runtime/device.h"
+#include "runtime/memory.h"
 #include "runtime/rank.h"
 #include "runtime/spread.h"
 
@@ -59,9 +60,7 @@ static uint64_t most_memory(const DtRunOptions *options, const DtPlan *plan)
     uint64_t most = 0;
     const uint32_t first = dt_cluster_first(options, plan);
     for (uint32_t r = first; r < first + dt_cluster_ranks(options, plan); r++) {
-        uint64_t bytes = 0;
-        for (uint32_t a = 0; a < plan->n_arenas; a++)
-            bytes += dt_rank_arena(options, plan, a, dt_rank_stage(plan, r));
+        const uint64_t bytes = dt_memory_arenas(options, plan, dt_rank_stage(plan, r));
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -52,14 +52,13 @@ static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
     return at;
 }
 
-/* Returns the bytes of all arenas of a rank of the stage; of_rows: of those alone that grow with
- * the rows of generated text. */
-static uint64_t arena_bytes(const DtRunOptions *options, const DtPlan *plan, uint32_t stage,
-                            bool of_rows)
+/* Returns the bytes of those arenas of a rank of the stage that grow with the rows of generated
+ * text. */
+static uint64_t bytes_of_rows(const DtRunOptions *options, const DtPlan *plan, uint32_t stage)
 {
     uint64_t bytes = 0;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
-        if (!of_rows || dt_plan_grows_with_rows(plan->arenas[a].kind))
+        if (dt_plan_grows_with_rows(plan->arenas[a].kind))
             bytes += dt_rank_arena(options, plan, a, stage);
     return bytes;
 }
@@ -83,10 +82,10 @@ DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan)
     bool fits = true;
     for (uint32_t r = first; r < first + n_ranks; r++) {
         const uint32_t stage = dt_rank_stage(plan, r);
-        uint64_t bytes = arena_bytes(options, plan, stage, false);
+        const uint64_t bytes = dt_memory_arenas(options, plan, stage);
         fits = fits && bytes <= left;
         left -= fits ? bytes : 0;
-        of_rows = bytes > most ? arena_bytes(options, plan, stage, true) : of_rows;
+        of_rows = bytes > most ? bytes_of_rows(options, plan, stage) : of_rows;
         most = bytes > most ? bytes : most;
     }
     if (fits)
@@ -329,7 +328,7 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     }
     if (dt_status_ok(&status))
         status = dt_load_fits(rank->options, rank->plan);
-    rank->memory_bytes = arena_bytes(rank->options, rank->plan, rank->stage, false);
+    rank->memory_bytes = dt_memory_arenas(rank->options, rank->plan, rank->stage);
     if (dt_status_ok(&status) && rank->comm_ops->memory)
         rank->memory_bytes += rank->comm_ops->memory(rank);
     if (dt_status_ok(&status))

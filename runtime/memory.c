@@ -7,6 +7,7 @@
 #include "runtime/memory.h"
 
 #include "base/page.h"
+#include "runtime/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,4 +78,12 @@ uint64_t dt_memory_limit(const char *root, bool *ret_contained)
         fclose(from);
     *ret_contained = least < machine;
     return least;
+}
+
+uint64_t dt_memory_arenas(const DtRunOptions *options, const DtPlan *plan, uint32_t stage)
+{
+    uint64_t bytes = 0;
+    for (uint32_t a = 0; a < plan->n_arenas; a++)
+        bytes += dt_rank_arena(options, plan, a, stage);
+    return bytes;
 }

@@ -16,6 +16,7 @@
 #include "runtime/forms.h"
 #include "runtime/saver.h"
 
+#include "base/reserve.h"
 #include "base/text.h"
 #include "plan/report/memory.h"
 
@@ -122,8 +123,8 @@ static DtStatus check_space(const char *folder, const DtShares *shares)
 
 DtStatus dt_save_prepare(DtSave *save, const DtShares *shares)
 {
-    DtStatus status = dt_checkpointlist_paths(save->folder, save->manifest.steps, save->path,
-                                              save->temporary);
+    DtStatus status = dt_checkpointlist_paths(save->folder, save->manifest.steps,
+                                              save->shared->attempt, save->path, save->temporary);
     if (dt_status_ok(&status))
         status = dt_file_make_folder(save->folder);
     if (dt_status_ok(&status))
@@ -301,6 +302,8 @@ static DtStatus write_file(Plain *plain, const DtSharesFile *file, const char *p
 {
     DtStatus status = dt_file_shared_open(&plain->part, path);
     plain->at = 0;
+    if (dt_status_ok(&status))
+        status = dt_reserve_space(plain->part.fd, path, 0, file->bytes);
     if (dt_status_ok(&status))
         status = append(plain, file->header, file->header_bytes);
     for (uint32_t i = file->first; i < file->first + file->n; i++) {

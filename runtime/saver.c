@@ -6,7 +6,7 @@
  *     rank    copies what it supplies, ordered by the share to which it belongs
  *     thread  of each rank, once all ranks of the host have copied: takes from their copies, and
  *             from what other hosts send, one chunk of its share after the other, makes the digest,
- *             writes it, and syncs the files (saver_write.c)
+ *             writes it past the system's cache, and syncs the files (saver_write.c)
  *     thread  of rank 0, besides: makes the folder before; when all have synced, writes the
  *             manifest and renames the folder
  *
@@ -130,7 +130,8 @@ bool dt_saver_begin(DtRank *rank, const char *folder, int64_t steps)
     char path[4096];
     saver->number++;
     saver->steps = steps;
-    DtStatus status = dt_checkpointlist_paths(folder, steps, path, saver->temporary);
+    DtStatus status = dt_checkpointlist_paths(folder, steps, rank->shared->attempt, path,
+                                              saver->temporary);
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
     if (saver->me == 0) {
@@ -254,8 +255,7 @@ static bool fits(const struct DtSaver *saver, uint64_t bytes)
     uint64_t used = 0;
     for (uint32_t r = saver->first; r < saver->first + saver->n_here && !rank->device_ops->arena;
          r++)
-        for (uint32_t a = 0; a < rank->plan->n_arenas; a++)
-            used += dt_rank_arena(rank->options, rank->plan, a, dt_rank_stage(rank->plan, r));
+        used += dt_memory_arenas(rank->options, rank->plan, dt_rank_stage(rank->plan, r));
     return used < limit && bytes < (limit - used) / 16 * 15;
 }
 
@@ -299,7 +299,9 @@ static void divide(struct DtSaver *saver, uint64_t before)
     saver->common = saver->map;
     saver->digests = (void *)((char *)saver->map + dt_page_up(sizeof(DtSaverCommon)));
     saver->copies = (char *)saver->map + before;
-    saver->chunk = dt_arena_alloc(saver->memory, DT_CHUNK_BYTES);
+    const uintptr_t chunk = (uintptr_t)dt_arena_alloc(saver->memory,
+                                                      DT_CHUNK_BYTES + dt_page_bytes());
+    saver->chunk = (char *)dt_page_up(chunk);
     touch(saver->copies + saver->copy_at, saver->copy_bytes);
 }
 

@@ -4,6 +4,8 @@
  * before, and writes the manifest and renames the folder when all shares are synced. */
 #include "runtime/saver_internal.h"
 
+#include "base/reserve.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +49,6 @@ typedef struct Chunk {
     DtSharesRange range;
     uint32_t file;
     DtPiece bytes; /* of the file */
-    const char *at; /* its bytes, once they are collected */
 } Chunk;
 
 /* Elements that a source supplies. */
@@ -56,16 +57,7 @@ typedef struct Part {
     DtSaverSource *source;
     int64_t to, size, n; /* offset of the piece in the chunk; bytes of an element; of all so far */
     const char *from;    /* the first of the elements held */
-    bool is_straight;    /* all so far are at the same offsets in the chunk as at the source */
 } Part;
-
-static void look_run(void *context, int64_t first, int64_t n, const char *at)
-{
-    Part *part = context;
-    part->is_straight =
-        part->is_straight && part->to + first * part->size == at - part->source->from;
-    part->n += n * part->size;
-}
 
 static void put_run(void *context, int64_t first, int64_t n, const char *at)
 {
@@ -75,70 +67,39 @@ static void put_run(void *context, int64_t first, int64_t n, const char *at)
     part->n += n * part->size;
 }
 
-static void each_run(Part *part, uint32_t i, DtPiece held, DtPiece piece, DtPackPieceRun run)
+static bool put_held(void *context, uint32_t i, DtPiece held, DtPiece piece)
 {
+    Part *part = context;
     const DtShares *shares = &part->chunk->saver->shares;
     const DtPlanStore *store = shares->homes[i].store;
     part->size = dt_kinds_size(store->dtype);
     part->to = shares->at[i] + piece.first * part->size - part->chunk->range.from;
-    dt_pack_runs(shares->plan, part->source->coord, store, held, part->from, piece, run, part);
+    dt_pack_runs(shares->plan, part->source->coord, store, held, part->from, piece, put_run, part);
     part->from += held.n * part->size;
-}
-
-static bool look_held(void *context, uint32_t i, DtPiece held, DtPiece piece)
-{
-    Part *part = context;
-    each_run(part, i, held, piece, look_run);
-    return part->is_straight;
-}
-
-static bool put_held(void *context, uint32_t i, DtPiece held, DtPiece piece)
-{
-    each_run(context, i, held, piece, put_run);
     return true;
 }
 
-/* Whether one source supplies the chunk as it is. Then it need not be copied once more. */
-static bool is_straight(Chunk *chunk, DtSaverSource *source)
-{
-    Part part = {.chunk = chunk, .source = source, .from = source->from, .is_straight = true};
-    return dt_shares_supply(&chunk->saver->shares, &source->supply, chunk->range, look_held,
-                            &part) &&
-           part.n == chunk->bytes.n && part.from == source->from + part.n;
-}
-
-/* Copies what all sources supply, and the header, to the place of the chunk. */
-static DtStatus put_together(Chunk *chunk)
+/* Copies what all sources supply, and the header, to the place of the chunk. It begins at a page,
+ * so that the disk reads it from there. */
+static DtStatus collect(Chunk *chunk)
 {
     struct DtSaver *saver = chunk->saver;
     const DtSharesFile *file = &saver->shares.files[chunk->file];
     const int64_t header = file->header_bytes - chunk->bytes.first;
     int64_t n = header < 0 ? 0 : header < chunk->bytes.n ? header : chunk->bytes.n;
-    memcpy(saver->chunk, file->header + chunk->bytes.first, (size_t)n);
+    if (n > 0)
+        memcpy(saver->chunk, file->header + chunk->bytes.first, (size_t)n);
     for (uint32_t s = 0; s < saver->n_sources; s++) {
         DtSaverSource *source = &saver->sources[s];
         Part part = {.chunk = chunk, .source = source, .from = source->from};
         dt_shares_supply(&saver->shares, &source->supply, chunk->range, put_held, &part);
         n += part.n;
     }
-    chunk->at = saver->chunk;
     return n == chunk->bytes.n
                ? DT_OK
                : dt_status_fail(DT_EXIT_FAILED, "the plan is broken: ranks supply %lld of %lld "
                                                 "bytes of a chunk",
                                 (long long)n, (long long)chunk->bytes.n);
-}
-
-static DtStatus collect(Chunk *chunk)
-{
-    struct DtSaver *saver = chunk->saver;
-    if (chunk->bytes.first >= saver->shares.files[chunk->file].header_bytes)
-        for (uint32_t s = 0; s < saver->n_sources; s++)
-            if (is_straight(chunk, &saver->sources[s])) {
-                chunk->at = saver->sources[s].from;
-                return DT_OK;
-            }
-    return put_together(chunk);
 }
 
 /* Goes on to the next chunk in what ranks of this host supply. */
@@ -173,7 +134,9 @@ static DtStatus change_file(struct DtSaver *saver, Writing *writing, uint32_t fi
     snprintf(path, sizeof path, "%s/%s", saver->temporary, saver->shares.files[file].name);
     status = dt_file_shared_open(&writing->part, path);
     writing->file = dt_status_ok(&status) ? file : UINT32_MAX;
-    return status;
+    const DtPiece mine = dt_shares_in_file(&saver->shares.files[file], saver->share);
+    return dt_status_ok(&status) ? dt_reserve_space(writing->part.fd, path, mine.first, mine.n)
+                                 : status;
 }
 
 static DtStatus write_chunk(Chunk *chunk, Writing *writing)
@@ -184,9 +147,9 @@ static DtStatus write_chunk(Chunk *chunk, Writing *writing)
         status = collect(chunk);
     if (!dt_status_ok(&status))
         return status;
-    dt_digest_of(chunk->at, (size_t)chunk->bytes.n,
+    dt_digest_of(saver->chunk, (size_t)chunk->bytes.n,
                  saver->digests[dt_shares_chunk(&saver->shares, chunk->range.from)]);
-    return dt_file_shared_write(&writing->part, chunk->bytes.first, chunk->at,
+    return dt_file_shared_write(&writing->part, chunk->bytes.first, saver->chunk,
                                 (size_t)chunk->bytes.n);
 }
 

@@ -7,7 +7,8 @@
   - a checkpoint of format 1, which versions before shares wrote, loads to the same bits, and the run goes on to the same numbers.
   - a rank that copies late is waited for; what is written is what was there when the save began.
   - a call of the system that fails in every rank, one after the other, does no harm.
-  - a disk with too little space is noticed before anything is written, training goes on, and the last checkpoint stays.
+  - a disk with too little space is noticed before anything is written, one that becomes full in the midst is, too; training
+    goes on, and the last checkpoint stays.
   - `dtc inspect` says what a checkpoint is, and finds a flipped bit, a cut and a swap, as a run does.
 
 few: some pairs of layouts; all: every pair."""
@@ -207,8 +208,7 @@ class Test(Bench):
             self.check("what a late rank copies is of that step: %d" % step, same)
 
     def full(self, plan):
-        """A loop device would need rights; so the limit of a file's size stands for a disk that is full at a write, and a
-        fault for one that is full before."""
+        """A fault stands for a disk that is full before a save."""
         code, said = self.train(plan, "--save", "full", "--steps", "2")
         self.check("a run before the disk is full", code == 0, said)
         os.environ["DT_FAULT"] = "space:1"
@@ -218,6 +218,48 @@ class Test(Bench):
         self.check("bytes needed and free", "it needs " in said and " has 0 B free; free some space" in said, said)
         self.check("training goes on", "goes on and tries again" in said or "1 checkpoint was not saved" in said, said)
         self.check("the last one is kept", os.path.isdir("full/step-%08d" % 2), os.listdir("full"))
+
+    def small_disk(self, plan):
+        """A disk that is really full, before a save and in the midst of one: a small tmpfs in a mount namespace of its own."""
+        alone = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+        os.makedirs("small", exist_ok=True)
+        mount = "mount -t tmpfs -o size=1m none small"
+        if not shutil.which("unshare") or subprocess.run(alone + ["sh", "-c", mount], capture_output=True).returncode != 0:
+            print("skipped: no mount namespaces here", flush=True)
+            return
+
+        def run(words, name):
+            return "%s %s -q %s > small.%s 2>&1; echo $? > small.%s.code; ls -A small/run > small.%s.left" % (
+                self.dtrun, plan, words, name, name, name)
+        fill = "head -c $(($(df --output=avail -B1 small | tail -1) %s)) /dev/zero > small/fill"
+        script = "\n".join([
+            mount,
+            run("--save small/run --steps 1", "begun"),
+            fill % "- 40960",
+            run("--resume small/run --steps 3 --set save.every=1", "before"),
+            "rm small/fill",
+            # rank 1 copies late, so the space goes after it was found to be enough and before files are written
+            "(until ls -d small/run/.step-*.tmp; do :; done; %s) > small.filler 2>&1 &" % (fill % "- 0"),
+            "export DT_FAULT=late:1",
+            run("--resume small/run --steps 2 --set save.every=2", "midst"),
+            "unset DT_FAULT; kill $! 2> small.killed; rm -f small/fill",
+            run("--resume small/run --steps %d" % STEPS, "after"),
+            "cp -r small/run small.run"])
+        done = subprocess.run(alone + ["sh", "-c", script], capture_output=True, text=True)
+        self.check("the script of a small disk", done.returncode == 0, done.stderr)
+        for name, code, words, left in (
+                ("begun", 0, (), ["latest", "step-00000001"]),
+                ("before", 5, ("it needs ", " KiB free; free some space there", "goes on and tries again",
+                               "checkpoints were not saved; the newest has 1 of 3 steps"), ["latest", "step-00000001"]),
+                ("midst", 5, ("cannot reserve ", "No space left on device; free some space on that disk", "was not saved"),
+                 ["latest", "step-00000001"]),
+                ("after", 0, (), ["latest", "step-00000001", "step-%08d" % STEPS])):
+            said, got, kept = (open("small." + name + end, encoding="utf-8").read() for end in ("", ".code", ".left"))
+            self.check("small disk, %s: code" % name, int(got) == code, got + said)
+            self.check("small disk, %s: what is said" % name, all(word in said for word in words), said)
+            self.check("small disk, %s: what is left" % name, kept.split() == left, kept)
+        code, said = self.train(plan, "--save", "whole", "--steps", str(STEPS))
+        self.check("small disk: the same bits", code == 0 and tensors(newest("small.run")) == tensors(newest("whole")), said)
 
     def faults(self, plan, most):
         """The n-th call of a kind fails in each rank: the run ends with 5 or 0, and goes on to the same bits."""
@@ -309,6 +351,7 @@ def main():
         test.format_1(plan)
         test.late(plan)
         test.full(plan)
+        test.small_disk(plan)
         test.faults(plan, 40 if complete else 2)
         test.inspected(plan)
         test.damage(plan, 1000 if complete else 20)

@@ -286,6 +286,22 @@ Test(checkpoint, leftovers_are_ignored_and_removed)
     expect_loads(f.folder, 6);
 }
 
+/* A rank of an attempt that has ended may still run on a host that was lost. */
+Test(checkpoint, attempts_write_into_folders_of_their_own)
+{
+    char path[4096], before[4096], now[4096];
+    DtStatus status = dt_checkpointlist_paths(f.folder, 7, 0, path, before);
+    cr_assert(dt_status_ok(&status));
+    cr_assert_eq(mkdir(before, 0777), 0); /* of the first attempt */
+    f.shared.attempt = 1;
+    save(7);
+    status = dt_checkpointlist_paths(f.folder, 7, 1, path, now);
+    cr_assert(dt_status_ok(&status) && strcmp(before, now) != 0);
+    cr_assert_eq(n_entries(f.folder, ".step-"), 0);
+    cr_assert_neq(access(before, F_OK), 0);
+    expect_loads(path, 7);
+}
+
 Test(checkpoint, an_empty_or_missing_folder_is_an_error)
 {
     expect_refused(f.folder, "there is no checkpoint in /tmp/dt_check");

@@ -439,6 +439,7 @@ struct DtRank {
     uint64_t delayed_ns, delay_ns;
     /* progress words of a device that runs instructions later (position.h); NULL */
     struct DtPosition *position;
+    struct DtWireUcx *ucx; /* of all wires of the rank by UCX (wire_ucx.c); NULL */
     struct DtGraphs *graphs;   /* by entry of the plan, with --graph (graphs.h); NULL */
     struct DtReadback *readback;     /* for a device with cells (readback.h); NULL */
     /* for a device that copies from the host by itself (reading.h); NULL */

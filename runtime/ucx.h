@@ -93,6 +93,7 @@ enum { /* UCP's enumerations */
     DT_UCP_API_MAJOR = 1,
     DT_UCP_API_MINOR = 11, /* the oldest that has all of this */
     DT_UCP_PARAM_FEATURES = 1 << 0,
+    DT_UCP_PARAM_SHARED = 1 << 5, /* UCP_PARAM_FIELD_MT_WORKERS_SHARED */
     DT_UCP_FEATURE_WAKEUP = 1 << 4,
     DT_UCP_FEATURE_AM = 1 << 6,
     DT_UCP_WORKER_THREAD_MODE = 1 << 0,

@@ -4,7 +4,8 @@
  * on_message: the bytes of a small one are there, those of a large one are fetched into the memory
  * of its receive (rendezvous).
  *
- * UCX has no order between active messages, and a wire needs none. */
+ * UCX has no order between active messages, and a wire needs none. A rank has a context, which finds
+ * the interfaces, and each of its wires a worker, which one thread at a time uses. */
 #include "runtime/ucx.h"
 #include "runtime/wire.h"
 
@@ -14,9 +15,16 @@
 
 enum { MESSAGE = 1 /* the number of the handler */ };
 
-typedef struct Engine {
+/* What the wires of a rank share. The thread of the rank opens and closes it. */
+typedef struct DtWireUcx {
     DtUcx ucx;
     DtUcpContext *context;
+    uint32_t n_users;
+} DtWireUcx;
+
+typedef struct Engine {
+    DtUcx ucx;
+    DtWireUcx *shared; /* NULL: it could not be opened */
     DtUcpWorker *worker;
     DtUcpAddress *address;
     size_t address_bytes;
@@ -163,10 +171,38 @@ static uint32_t watch(DtWire *wire, struct pollfd *ret_polls)
 
 /* ---- open and close ---- */
 
+static DtStatus cannot_start(const DtUcx *ucx, DtUcsStatus error)
+{
+    return dt_status_fail(DT_EXIT_FAILED, "UCX cannot start: %s", ucx->status_string(error));
+}
+
+static DtStatus open_context(DtRank *rank)
+{
+    const DtUcpParams params = {.mask = DT_UCP_PARAM_FEATURES | DT_UCP_PARAM_SHARED,
+                                .features = DT_UCP_FEATURE_AM | DT_UCP_FEATURE_WAKEUP,
+                                .shared = 1};
+    DtWireUcx *shared = DT_NEW(rank->memory, DtWireUcx);
+    const DtStatus status = dt_ucx_open(&shared->ucx);
+    if (!dt_status_ok(&status))
+        return status;
+    const DtUcsStatus error = shared->ucx.init(DT_UCP_API_MAJOR, DT_UCP_API_MINOR, &params, NULL,
+                                               &shared->context);
+    if (error)
+        return cannot_start(&shared->ucx, error);
+    rank->ucx = shared;
+    return DT_OK;
+}
+
+static void leave_context(DtRank *rank)
+{
+    if (--rank->ucx->n_users > 0)
+        return;
+    rank->ucx->ucx.cleanup(rank->ucx->context);
+    rank->ucx = NULL;
+}
+
 static DtStatus open_worker(DtWire *wire, Engine *engine)
 {
-    const DtUcpParams params = {.mask = DT_UCP_PARAM_FEATURES,
-                                .features = DT_UCP_FEATURE_AM | DT_UCP_FEATURE_WAKEUP};
     const DtUcpWorkerParams how = {.mask = DT_UCP_WORKER_THREAD_MODE,
                                    .thread_mode = DT_UCP_SERIALIZED};
     const DtUcpAmHandler handler = {.mask = DT_UCP_AM_ID | DT_UCP_AM_FLAGS | DT_UCP_AM_CB |
@@ -175,10 +211,8 @@ static DtStatus open_worker(DtWire *wire, Engine *engine)
                                     .flags = DT_UCP_AM_WHOLE,
                                     .cb = on_message,
                                     .arg = wire};
-    DtUcsStatus error = engine->ucx.init(DT_UCP_API_MAJOR, DT_UCP_API_MINOR, &params, NULL,
-                                 &engine->context);
-    if (error == 0)
-        error = engine->ucx.worker_create(engine->context, &how, &engine->worker);
+    DtUcsStatus error =
+        engine->ucx.worker_create(engine->shared->context, &how, &engine->worker);
     if (error == 0)
         error = engine->ucx.worker_get_efd(engine->worker, &engine->fd);
     if (error == 0)
@@ -186,9 +220,7 @@ static DtStatus open_worker(DtWire *wire, Engine *engine)
     if (error == 0)
         error = engine->ucx.worker_get_address(engine->worker, &engine->address,
                                                &engine->address_bytes);
-    return error == 0 ? DT_OK
-                      : dt_status_fail(DT_EXIT_FAILED, "UCX cannot start: %s",
-                                       engine->ucx.status_string(error));
+    return error == 0 ? DT_OK : cannot_start(&engine->ucx, error);
 }
 
 static DtStatus open_ucx(DtWire *wire)
@@ -205,8 +237,13 @@ static DtStatus open_ucx(DtWire *wire)
     setenv("UCX_TCP_TX_SEG_SIZE", "260k", 0);
     setenv("UCX_TCP_RX_SEG_SIZE", "260k", 0);
     setenv("UCX_ZCOPY_THRESH", "16k", 0);
-    const DtStatus status = dt_ucx_open(&engine->ucx);
-    return dt_status_ok(&status) ? open_worker(wire, engine) : status;
+    const DtStatus status = wire->rank->ucx ? DT_OK : open_context(wire->rank);
+    if (!dt_status_ok(&status))
+        return status;
+    engine->shared = wire->rank->ucx;
+    engine->shared->n_users++;
+    engine->ucx = engine->shared->ucx;
+    return open_worker(wire, engine);
 }
 
 static const void *address(DtWire *wire, uint32_t *ret_bytes)
@@ -260,8 +297,8 @@ static void close_ucx(DtWire *wire)
     }
     if (engine && engine->worker)
         engine->ucx.worker_destroy(engine->worker);
-    if (engine && engine->context)
-        engine->ucx.cleanup(engine->context);
+    if (engine && engine->shared)
+        leave_context(wire->rank);
 }
 
 const DtWireOps dt_wire_ucx = {

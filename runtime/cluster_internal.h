@@ -10,6 +10,7 @@
 #include "runtime/newcomers.h"
 #include "runtime/socket.h"
 #include "runtime/tree.h"
+#include "runtime/watch.h"
 
 #include <poll.h>
 
@@ -48,12 +49,19 @@ typedef struct DtClusterWaiter {
     uint64_t began_ns, heard_ns; /* dt_now_ns() of this machine; heard_ns 0: there is none */
 } DtClusterWaiter;
 
+/* The wait of a rank of this node (cluster_cycles.c). began_ns 0: it does not wait. */
+typedef struct DtClusterStill {
+    uint32_t waits_for;
+    uint64_t began_ns, looked_ns;
+    uint32_t looks; /* that it has made when the wait was old */
+} DtClusterStill;
+
 /* The bytes of a plan that this node hands on to its children, or gets from its parent. */
 typedef struct DtClusterPlan {
     const uint8_t *at; /* NULL: this node does not have it */
     size_t len;
     uint8_t *got;      /* n_got bytes of `size`, which the parent has said; size 0: it has not */
-    size_t n_got, size;
+    size_t n_got, room, size;
     uint64_t asked_ns; /* 0: this node does not need it */
     size_t asked;      /* from where on it has asked for bytes */
 } DtClusterPlan;
@@ -101,6 +109,10 @@ struct DtCluster {
 
     DtClusterWaiter *waiters; /* by rank of this node */
     uint64_t told_ns;         /* when this node last told others of its waits */
+    DtClusterStill *stills;   /* by rank of this node */
+    uint64_t chained_ns;      /* when it last asked whether a wait belongs to a cycle */
+    uint32_t chained;         /* how often it has looked at one */
+    DtWatchEvent cycle;       /* that was found, if it is one */
     DtAgent agent;
     DtAgentLink links[1 + DT_TREE_DEGREE]; /* by neighbour */
 };
@@ -116,6 +128,10 @@ nfds_t dt_cluster_polls(const DtCluster *n, struct pollfd *ret_polls);
 void dt_cluster_sleep(const DtCluster *n);
 /* Rank `rank` of another node has waited for rank `other` of this one (DtAgent.wait). */
 void dt_cluster_note_wait(void *cluster, uint32_t rank, uint32_t other, uint32_t ms);
+/* Rank `other` of this node holds up `rank`, perhaps of another one, through waits that have lasted
+ * `ms`, and have led `hops` times to another node (DtAgent.chain). */
+void dt_cluster_note_chain(void *cluster, uint32_t rank, uint32_t other, uint32_t ms,
+                           uint32_t hops);
 /* Hears what has come from the neighbours, and looks at deadlines. */
 void dt_cluster_pump(DtCluster *n, uint64_t now_ns);
 

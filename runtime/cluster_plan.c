@@ -3,12 +3,14 @@
  * for it, piece by piece, so no node sends it more than 32 times. */
 #include "runtime/cluster_internal.h"
 
+#include "base/arena.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 960, AT_ONCE = 64, MOST = 1 << 30 };
+enum { PIECE = 960, AT_ONCE = 64, FIRST = 1 << 20 };
 _Static_assert((int)PIECE < (int)DT_MESSAGE_TEXT, "a piece is the text of a message");
-static const uint64_t again_ns = 300000000u;
+static const uint64_t again_ns = 300000000u, MOST = 1ull << 40;
 
 void dt_cluster_forget_plan(DtCluster *n)
 {
@@ -41,7 +43,8 @@ static void serve(DtCluster *n, uint32_t child, uint64_t at)
 {
     const DtClusterPlan *plan = &n->plan;
     for (int i = 0; i < AT_ONCE && plan->at && at < plan->len; i++) {
-        DtMessage m = {.kind = DT_MESSAGE_PIECE, .ranks = (uint32_t)plan->len, .token = at};
+        DtMessage m = {.kind = DT_MESSAGE_PIECE, .token = at,
+                       .ranks = (uint32_t)plan->len, .nodes = (uint32_t)(plan->len >> 32)};
         m.n_bytes = plan->len - at < PIECE ? (uint32_t)(plan->len - at) : PIECE;
         memcpy(m.text, plan->at + at, m.n_bytes);
         dt_agentlink_send(&n->links[child], &m);
@@ -49,21 +52,33 @@ static void serve(DtCluster *n, uint32_t child, uint64_t at)
     }
 }
 
+/* Memory grows with what has come, not with what the parent says. */
+static void make_room(DtClusterPlan *plan, size_t bytes)
+{
+    if (bytes <= plan->room)
+        return;
+    size_t room = plan->room * 2 > FIRST ? plan->room * 2 : FIRST;
+    room = room < plan->size ? room : plan->size;
+    plan->got = realloc(plan->got, room);
+    if (!plan->got)
+        dt_arena_exhausted(room);
+    plan->room = room;
+}
+
 static bool take_piece(DtClusterPlan *plan, const DtMessage *m)
 {
     if (!plan->asked_ns) /* it has come already */
         return true;
-    if (plan->size == 0) {
-        if (m->ranks == 0 || m->ranks > MOST || !(plan->got = malloc(m->ranks)))
-            return false;
-        plan->size = m->ranks;
-    }
-    if (m->ranks != plan->size || m->n_bytes == 0 || m->n_bytes > plan->size)
+    const uint64_t size = m->ranks | (uint64_t)m->nodes << 32;
+    if (size == 0 || size > MOST || (plan->size > 0 && size != plan->size) || m->n_bytes == 0 ||
+        m->n_bytes > size)
         return false;
+    plan->size = size;
     if (m->token != plan->n_got) /* asked for twice */
         return true;
     if (m->n_bytes > plan->size - plan->n_got)
         return false;
+    make_room(plan, plan->n_got + m->n_bytes);
     memcpy(plan->got + plan->n_got, m->text, m->n_bytes);
     plan->n_got += m->n_bytes;
     return true;

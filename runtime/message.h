@@ -23,7 +23,10 @@ typedef enum DtMessageKind {
                           * in its upper half for how many milliseconds */
     DT_MESSAGE_LEAVE,    /* to the neighbours: I leave the tree, and find node 0 anew */
     DT_MESSAGE_NEED,     /* to the parent: bytes of the plan from offset `token` on */
-    DT_MESSAGE_PIECE,    /* to a child: such bytes (text), of `ranks` that the plan has */
+    DT_MESSAGE_PIECE,    /* to a child: such bytes (text), of as many as the plan has: `ranks`, and
+                          * `nodes` times 2^32 */
+    DT_MESSAGE_CHAIN,    /* as WAIT, but through waits of others, over `ranks` nodes; the shortest
+                          * of these waits */
     DT_MESSAGE_KINDS
 } DtMessageKind;
 

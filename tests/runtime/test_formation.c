@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { MOST = 40, SLOTS = 2, PLAN_BYTES = 200000 };
@@ -262,10 +264,46 @@ Test(formation, pieces_of_any_size)
                 m.ranks = n.plan.size ? (uint32_t)n.plan.size : 5000;
             }
             dt_cluster_hear_plan(&n, 0, &m);
-            cr_assert(n.plan.n_got <= n.plan.size && n.plan.size <= 1u << 30);
+            cr_assert(n.plan.n_got <= n.plan.size && n.plan.size <= 1ull << 40);
         }
         dt_cluster_forget_plan(&n);
     }
+}
+
+/* A plan of more than 4 GiB, of which the last pieces are asked for: each says the whole size, and a
+ * child takes that, without memory for all of it. */
+Test(formation, a_plan_of_many_bytes)
+{
+    const size_t len = ((size_t)5 << 30) + 17, at = len - 1000;
+    void *large = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int ends[2];
+    cr_assert(large != MAP_FAILED && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    static DtCluster n, child;
+    n.options = child.options = &options[0];
+    options[0] = (DtRunOptions){.nodes = 2};
+    dt_agent_init(&n.agent, 2, 0, 8);
+    dt_agent_init(&child.agent, 2, 1, 8);
+    n.links[1].fd = ends[0];
+    child.links[0].fd = ends[1];
+    dt_cluster_have_plan(&n, large, len);
+    DtMessage m = {.kind = DT_MESSAGE_NEED, .token = at};
+    cr_assert(dt_cluster_hear_plan(&n, 1, &m));
+    dt_agentlink_pump(&n.links[1]);
+    dt_cluster_need_plan(&child);
+    dt_agentlink_pump(&child.links[0]);
+    for (size_t i = 0; i < 2; i++) {
+        cr_assert_gt(dt_agentlink_next(&child.links[0], &m), 0);
+        cr_assert(m.kind == DT_MESSAGE_PIECE && m.token == at + i * 960);
+        m.token = i * 960;
+        cr_assert(dt_cluster_hear_plan(&child, 0, &m));
+    }
+    cr_assert(child.plan.size == len && child.plan.n_got == 1000);
+    m.nodes = 0; /* another size */
+    cr_assert_not(dt_cluster_hear_plan(&child, 0, &m));
+    dt_cluster_forget_plan(&child);
+    munmap(large, len);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 /* Node 0 says anything: a host ends with a message, or takes a place that is in range. */

@@ -219,8 +219,13 @@ static bool take_wait(DtAgent *a, uint32_t from, const DtMessage *m)
     const int64_t child = dt_tree_towards(a->node, node);
     const uint32_t next = child < 0 ? PARENT : 1 + (uint32_t)child;
     if (node == a->node) {
-        if (a->wait && m->attempt == a->attempt)
-            a->wait(a->context, m->node, other, (uint32_t)(m->token >> 32));
+        const uint32_t ms = (uint32_t)(m->token >> 32);
+        if (m->attempt != a->attempt)
+            return true;
+        if (m->kind == DT_MESSAGE_WAIT && a->wait)
+            a->wait(a->context, m->node, other, ms);
+        if (m->kind == DT_MESSAGE_CHAIN && a->chain)
+            a->chain(a->context, m->node, other, ms, m->ranks);
         return true;
     }
     if (next == from)
@@ -233,6 +238,15 @@ void dt_agent_wait(DtAgent *a, uint32_t rank, uint32_t other, uint32_t ms)
 {
     DtMessage m = message(a, DT_MESSAGE_WAIT);
     m.node = rank;
+    m.token = other | (uint64_t)ms << 32;
+    take_wait(a, a->n, &m);
+}
+
+void dt_agent_chain(DtAgent *a, uint32_t rank, uint32_t other, uint32_t ms, uint32_t hops)
+{
+    DtMessage m = message(a, DT_MESSAGE_CHAIN);
+    m.node = rank;
+    m.ranks = hops;
     m.token = other | (uint64_t)ms << 32;
     take_wait(a, a->n, &m);
 }
@@ -327,7 +341,8 @@ bool dt_agent_hear(DtAgent *a, uint32_t neighbour, const DtMessage *m, uint64_t 
     switch (m->kind) {
     case DT_MESSAGE_BEAT: return true;
     case DT_MESSAGE_STOP: take_stop(a, neighbour); return true;
-    case DT_MESSAGE_WAIT: return take_wait(a, neighbour, m);
+    case DT_MESSAGE_WAIT:
+    case DT_MESSAGE_CHAIN: return take_wait(a, neighbour, m);
     case DT_MESSAGE_LEAVE: take_leave(a, neighbour, now_ns); return true;
     case DT_MESSAGE_FAILED:
         if (m->node >= a->nodes || (m->attempt > a->attempt + 1))

@@ -46,6 +46,8 @@ typedef struct DtAgent {
     void (*send)(void *context, uint32_t neighbour, const DtMessage *message);
     /* Rank `rank` of another node has waited for rank `other` of this one; NULL: nobody listens. */
     void (*wait)(void *context, uint32_t rank, uint32_t other, uint32_t ms);
+    /* The same through waits of others, which have led `hops` times to another node. */
+    void (*chain)(void *context, uint32_t rank, uint32_t other, uint32_t ms, uint32_t hops);
     void *context;
     uint64_t looked_ns, beat_ns, failed_ns, ended_ns;
     uint32_t base;           /* attempts before these nodes met; 0 when the run begins */
@@ -92,6 +94,8 @@ void dt_agent_fail(DtAgent *agent, int32_t code, uint32_t flags, const char *tex
 void dt_agent_stop(DtAgent *agent);
 /* Tells the node of rank `other` that rank `rank` of this one has waited for it for so long. */
 void dt_agent_wait(DtAgent *agent, uint32_t rank, uint32_t other, uint32_t ms);
+/* Tells the node of rank `other` that a rank waits for it through others (cluster_cycles.c). */
+void dt_agent_chain(DtAgent *agent, uint32_t rank, uint32_t other, uint32_t ms, uint32_t hops);
 /* The ranks of this node have ended. */
 void dt_agent_end(DtAgent *agent, int32_t code, uint64_t now_ns);
 /* On node 0: whether those of all nodes have, or of all that are left. */

@@ -7,6 +7,7 @@
  *
  *   cluster_meet.c   supervisors: find each other, in a tree (tree.h)
  *   cluster_gather.c   node 0, before there is a tree
+ *   cluster_cycles.c supervisors: ranks that wait for each other over nodes
  *   cluster_plan.c   supervisors: hand on a plan
  *   cluster_attempt.c  supervisors: report failures, Ctrl-C and the end
  *   cluster.c        ranks: the first one of each node is connected with that of its parent in the
@@ -129,8 +130,13 @@ void dt_cluster_tell(DtCluster *nodes, DtClusterNews news, int32_t code, bool lo
  * to the samples of all ranks those of ranks of other nodes that have said so. n ranks from number
  * first on are here. */
 struct DtWatchSample;
+struct DtWatchEvent;
 void dt_cluster_share_waits(DtCluster *nodes, struct DtWatchSample *samples, uint32_t first,
                             uint32_t n);
+/* Whether ranks of several nodes wait for each other: an event of a rank of this one, or of kind
+ * DT_WATCH_NOTHING. Call it with each sample. */
+struct DtWatchEvent dt_cluster_cycle(DtCluster *nodes, const struct DtWatchSample *samples,
+                                     uint32_t first, uint32_t n, uint64_t now_ns);
 /* Takes a message of another node, or notes that it has gone, without waiting. DT_CLUSTER_NOTHING:
  * there is none. */
 DtClusterNote dt_cluster_hear(DtCluster *nodes);

@@ -461,9 +461,13 @@ DtStatus dt_cluster_take_place(DtCluster *n, uint32_t nodes, uint32_t node, uint
     n->agent.send = send_to_neighbour;
     n->agent.context = n;
     n->agent.wait = dt_cluster_note_wait;
+    n->agent.chain = dt_cluster_note_chain;
     free(n->waiters);
+    free(n->stills);
     n->waiters = calloc(dt_spread_count(ranks, nodes, node), sizeof *n->waiters);
-    return n->waiters ? DT_OK : dt_status_fail(DT_EXIT_RETRY, "no memory for %u nodes", nodes);
+    n->stills = calloc(dt_spread_count(ranks, nodes, node), sizeof *n->stills);
+    n->cycle = (DtWatchEvent){.kind = DT_WATCH_NOTHING, .waiter = UINT32_MAX};
+    return n->waiters && n->stills ? DT_OK : dt_status_fail(DT_EXIT_RETRY, "no memory for %u nodes", nodes);
 }
 
 static DtStatus open_with(DtCluster *n, uint32_t ranks)
@@ -587,6 +591,7 @@ void dt_cluster_part(DtCluster *n)
     dt_newcomers_free(n->newcomers);
     dt_cluster_forget_plan(n);
     free(n->gathered);
+    free(n->stills);
     free(n->waiters);
     free(n);
 }

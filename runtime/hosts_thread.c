@@ -144,11 +144,13 @@ static void *run_thread(void *context)
 static void say_for(const DtHostsThread *t)
 {
     DtSlot *slot = t->hosts->rank->slot;
-    const bool waits = dt_shared_waits(t->says);
+    const uint64_t began_ns = atomic_load(&t->says->wait_began_ns);
+    const bool waits = began_ns > 0;
+    if ((!waits || atomic_load(&slot->wait_began_ns) < began_ns) && dt_shared_waits(slot))
+        dt_shared_go_on(slot); /* the thread waits anew, since something has come */
     if (waits)
-        dt_shared_wait(slot, atomic_load(&t->says->waits_for), dt_now_ns());
-    else if (dt_shared_waits(slot))
-        dt_shared_go_on(slot);
+        dt_shared_wait(slot, atomic_load(&t->says->waits_for),
+                       atomic_load(&t->says->wait_looked_ns));
     atomic_store_explicit(&slot->worker, waits ? 0 : t->number, memory_order_release);
 }
 

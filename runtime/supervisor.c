@@ -275,7 +275,10 @@ static void watch(Supervisor *all)
             dt_watch_sample(all->plan, dt_shared_slot(all->plan, all->shared, r), all->pids[r]);
     if (all->cluster)
         dt_cluster_share_waits(all->cluster, all->samples, all->first, all->n_local);
-    DtWatchEvent event = dt_watch_step(all->watch, all->samples, dt_now_ns());
+    const uint64_t now_ns = dt_now_ns();
+    DtWatchEvent event = dt_watch_step(all->watch, all->samples, now_ns);
+    if (all->cluster && event.kind == DT_WATCH_NOTHING)
+        event = dt_cluster_cycle(all->cluster, all->samples, all->first, all->n_local, now_ns);
     if (event.kind == DT_WATCH_NOTHING)
         return;
     const bool had_lost = all->has_lost;

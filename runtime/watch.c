@@ -27,7 +27,7 @@
  *
  * A rank of another machine counts as a waiter, if that machine says so, and is never to blame
  * here: its own machine judges it. Nor does a cycle of waits lead through it, since a message
- * between machines may be under way for long.
+ * between machines may be under way for long: cluster_cycles.c judges such cycles.
  *
  * Time is what the watcher has seen: if it was itself stopped (Ctrl-Z, a suspended laptop), that
  * gap does not count, nor for an instruction that was under way. The rules work on samples, so that

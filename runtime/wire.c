@@ -457,6 +457,10 @@ bool dt_wire_turn(DtWire *wire, DtWireWait *wait, uint32_t who)
         wait->turns = 0;
         if (sleeps)
             dt_straggler_woken(wire->rank, wire->says, delay);
+        if (wait->is_said) { /* a wait in which something comes is not one of a cycle */
+            dt_shared_go_on(wire->says);
+            wait->is_said = false;
+        }
     }
     return !dt_rank_has_failed(wire->rank);
 }

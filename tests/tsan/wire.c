@@ -77,19 +77,25 @@ static void *run(void *context)
     return NULL;
 }
 
+static atomic_bool is_over; /* rank 0 has failed */
+
+/* Both ranks of the first host begin the sum, so that their threads wait for the other host, whose
+ * ranks only wait until it is over: nobody here tells them of a failure on another host. */
 static void *run_failing(void *context)
 {
     DtRank *rank = context;
+    const bool is_first = dt_cluster_is_here(rank, 0);
     bool good = ranks_join(rank) && rank->comm_ops->barrier(rank->comm, &rank->world);
-    if (good && rank->rank == 0) {
+    if (good && is_first)
         good = start_sum(rank, 0, 0);
-        usleep(50000);
+    usleep(50000);
+    if (rank->rank == 0)
         dt_rank_fail(rank, DT_EXIT_FAILED, "planned");
-        if (rank->comm_ops->await(rank->comm, 0))
-            dt_rank_fail(rank, DT_EXIT_FAILED, "a sum without other ranks");
-    }
-    /* nobody here tells another host of a failure: its ranks close, and see the connections end */
-    while (good && rank->rank > 0 && dt_cluster_is_here(rank, 0) && !dt_rank_aborted(rank))
+    if (good && is_first && rank->comm_ops->await(rank->comm, 0))
+        dt_rank_fail(rank, DT_EXIT_FAILED, "a sum without the other host");
+    if (rank->rank == 0)
+        atomic_store_explicit(&is_over, true, memory_order_relaxed);
+    while (good && !is_first && !atomic_load_explicit(&is_over, memory_order_relaxed))
         usleep(1000);
     if (rank->comm)
         rank->comm_ops->close(rank->comm);

@@ -467,7 +467,9 @@ DtStatus dt_cluster_take_place(DtCluster *n, uint32_t nodes, uint32_t node, uint
     n->waiters = calloc(dt_spread_count(ranks, nodes, node), sizeof *n->waiters);
     n->stills = calloc(dt_spread_count(ranks, nodes, node), sizeof *n->stills);
     n->cycle = (DtWatchEvent){.kind = DT_WATCH_NOTHING, .waiter = UINT32_MAX};
-    return n->waiters && n->stills ? DT_OK : dt_status_fail(DT_EXIT_RETRY, "no memory for %u nodes", nodes);
+    return n->waiters && n->stills
+               ? DT_OK
+               : dt_status_fail(DT_EXIT_RETRY, "no memory for %u nodes", nodes);
 }
 
 static DtStatus open_with(DtCluster *n, uint32_t ranks)

@@ -4,8 +4,8 @@
  * on_message: the bytes of a small one are there, those of a large one are fetched into the memory
  * of its receive (rendezvous).
  *
- * UCX has no order between active messages, and a wire needs none. A rank has a context, which finds
- * the interfaces, and each of its wires a worker, which one thread at a time uses. */
+ * UCX has no order between active messages, and a wire needs none. A rank has a context, which
+ * finds the interfaces, and each of its wires a worker, which one thread at a time uses. */
 #include "runtime/ucx.h"
 #include "runtime/wire.h"
 

@@ -270,8 +270,8 @@ Test(formation, pieces_of_any_size)
     }
 }
 
-/* A plan of more than 4 GiB, of which the last pieces are asked for: each says the whole size, and a
- * child takes that, without memory for all of it. */
+/* A plan of more than 4 GiB, of which the last pieces are asked for: each says the whole size, and
+ * a child takes that, without memory for all of it. */
 Test(formation, a_plan_of_many_bytes)
 {
     const size_t len = ((size_t)5 << 30) + 17, at = len - 1000;
